@@ -1,0 +1,42 @@
+# Every target makes its own environment from pinned requirements; nothing needs to be installed by hand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TENSORFLOW := .venv-tensorflow
+TENSORFLOW_READY := $(TENSORFLOW)/.ready
+CASES ?= 240
+
+.PHONY: demo test check bench conformance clean
+
+demo: $(READY)
+	$(BIN)/python examples/character_model.py
+
+test: check
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+bench: $(READY)
+	$(BIN)/python benchmarks/loops.py
+
+conformance: $(READY) $(TENSORFLOW_READY)
+	$(TENSORFLOW)/bin/python conformance/draw.py --cases $(CASES) --out build/conformance
+	$(BIN)/python conformance/compare.py build/conformance
+
+$(READY): requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(TENSORFLOW_READY): conformance/requirements.txt
+	$(PYTHON) -m venv $(TENSORFLOW)
+	$(TENSORFLOW)/bin/pip install --quiet --disable-pip-version-check -r conformance/requirements.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(TENSORFLOW) build demo-output

@@ -1,0 +1,60 @@
+"""Activations by name, for code that says `activation="relu"` as TensorFlow lets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Activation = Callable[[Tensor], Tensor]
+
+
+def _hard_sigmoid(x: Tensor) -> Tensor:
+    # Keras' slope is 0.2; torch's own hardsigmoid has 1/6.
+    return torch.clamp(0.2 * x + 0.5, 0.0, 1.0)
+
+
+def _linear(x: Tensor) -> Tensor:
+    return x
+
+
+def _softmax(x: Tensor) -> Tensor:
+    return torch.softmax(x, -1)
+
+
+BY_NAME: dict[str, Activation] = {
+    "elu": F.elu,
+    "exponential": torch.exp,
+    "gelu": F.gelu,
+    "hard_sigmoid": _hard_sigmoid,
+    "linear": _linear,
+    "mish": F.mish,
+    "relu": torch.relu,
+    "selu": torch.selu,
+    "sigmoid": torch.sigmoid,
+    "softmax": _softmax,
+    "softplus": F.softplus,
+    "softsign": F.softsign,
+    "swish": F.silu,
+    "tanh": torch.tanh,
+}
+
+
+def as_activation(activation: Any) -> Activation:
+    """The function that `activation` names or is; tanh for None.
+
+    >>> as_activation("relu")(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    if activation is None:
+        return torch.tanh
+    if callable(activation):
+        return activation
+    if isinstance(activation, str):
+        if activation in BY_NAME:
+            return BY_NAME[activation]
+        raise ValueError(f"activation {activation!r} is unknown; known are {', '.join(BY_NAME)}")
+    raise TypeError(f"activation must be a function or its name, but got {activation!r}")

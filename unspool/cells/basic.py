@@ -1,0 +1,64 @@
+"""The simplest recurrent cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unspool.cells.activations import as_activation
+from unspool.cells.layer import LayerRNNCell, check_units, check_width, glorot_uniform
+
+
+class BasicRNNCell(LayerRNNCell):
+    """`h' = activation([x, h] @ kernel + bias)`; the output is `h'`.
+
+    Args:
+        num_units: the width N of the state and the output.
+        activation: a function or its name; tanh by default.
+        reuse: only None or False; a cell owns its weights.
+        name: the cell's name among TensorFlow's variables.
+        dtype: the dtype of the weights; by default that of the first inputs.
+        input_size: the depth D of the inputs, to build the weights at once.
+
+    Weights: `kernel [D + N, N]`, `bias [N]`.
+
+    >>> cell = BasicRNNCell(3)
+    >>> output, state = cell(torch.zeros(2, 5), cell.zero_state(2, torch.float32))
+    >>> output is state, cell.kernel.shape
+    (True, torch.Size([8, 3]))
+    """
+
+    kernel: Tensor
+    bias: Tensor
+
+    def __init__(
+        self,
+        num_units: int,
+        activation: Any = None,
+        reuse: bool | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+        *,
+        input_size: int | None = None,
+    ) -> None:
+        super().__init__(name, dtype, reuse)
+        self.num_units = check_units("num_units", num_units)
+        self.activation = as_activation(activation)
+        self.state_size = self.output_size = self.num_units
+        self.declare_weights("kernel", "bias")
+        self.build_now(input_size)
+
+    def build(self, input_size: Any, **where: Any) -> None:
+        """Makes the weights for inputs `[batch, input_size]`."""
+        rows = check_width(input_size, self.name) + self.num_units
+        self.add_weight("kernel", (rows, self.num_units), glorot_uniform, **where)
+        self.add_weight("bias", (self.num_units,), nn.init.zeros_, **where)
+
+    def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """One step; the output is the new state."""
+        kernel = self.kernel  # read once: a parametrisation computes it at every read
+        self.check_step(inputs, kernel, state=(state, self.num_units))
+        output = self.activation(torch.addmm(self.bias, torch.cat([inputs, state], 1), kernel))
+        return output, output

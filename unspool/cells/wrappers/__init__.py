@@ -1,0 +1,1 @@
+"""Cells around cells: one subject a file."""

@@ -1,0 +1,83 @@
+"""What all wrappers share: a cell inside, whose sizes and states are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+
+from unspool.cells.cell import RNNCell, assert_like_rnncell, constructor_arguments, variables_of, zero_state_of
+from unspool.dtypes import as_dtype
+from unspool.structure import Structure
+
+
+class RNNCellWrapper(RNNCell):
+    """A cell around a cell. By itself it changes nothing; a wrapper overrides what it changes.
+
+    As in TensorFlow, wrapping adds no level to the names of the weights inside.
+    """
+
+    cell: Any
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        assert_like_rnncell("cell", cell)
+        self.cell = cell
+
+    @property
+    def wrapped_cell(self) -> Any:
+        """The cell inside."""
+        return self.cell
+
+    @property
+    def state_size(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The wrapped cell's."""
+        return self.cell.state_size
+
+    @property
+    def output_size(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The wrapped cell's."""
+        return self.cell.output_size
+
+    def build(self, input_size: Any, **where: Any) -> None:
+        """Builds the wrapped cell."""
+        self.build_cell(input_size, **where)
+
+    def build_cell(self, input_size: Any, **where: Any) -> None:
+        """Builds the wrapped cell for `input_size`, if it can be built and is not yet."""
+        if isinstance(self.cell, RNNCell) and not self.cell.built:
+            self.cell.build(input_size, **where)
+
+    def check_inputs(self, inputs: Structure) -> None:
+        """The wrapped cell's check."""
+        if isinstance(self.cell, RNNCell):
+            self.cell.check_inputs(inputs)
+
+    def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
+        """The wrapped cell's own."""
+        return zero_state_of(self.cell, batch_size, as_dtype(dtype), device)
+
+    def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
+        """The wrapped cell's step."""
+        return self.cell(inputs, state)
+
+    def variables(self) -> Iterator[tuple[str, Tensor]]:
+        """The wrapped cell's."""
+        yield from variables_of(self.cell)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make another wrapper like this one; the cell as its class and arguments."""
+        config = {name: getattr(self, name) for name in constructor_arguments(type(self))}
+        return {**config, "cell": {"class_name": type(self.cell).__name__, "config": self.cell.get_config()}}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> RNNCellWrapper:
+        """A new wrapper from what `get_config` returned, once a cell has been put at `config["cell"]`."""
+        try:
+            assert_like_rnncell("cell", config["cell"])
+        except TypeError as error:
+            raise ValueError(
+                f"{cls.__name__} cannot make its cell from a config: put an RNNCell at config['cell'] first"
+            ) from error
+        return cls(**config)

@@ -1,0 +1,55 @@
+"""The plain loop: one call of the cell after another, with ordinary autograd. Any cell runs here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool import sizes
+from unspool.step import Rows, attach, checked_step, gradient_sources
+from unspool.structure import Structure, flatten, map_structure, unflatten_as
+
+
+def run(
+    cell: Any, inputs: Structure, lengths: Tensor | None, state: Structure, output_dtype: torch.dtype
+) -> tuple[Structure, Structure]:
+    """Runs `cell` over time-major `inputs`; returns its outputs, time-major, and its final state.
+
+        for t in range(max(lengths)):
+            output[t], state = cell(inputs[t], state)      # for the rows with t < lengths
+
+    Outputs past a row's length are zero, and its state stays what it was at its end. Steps past the longest row are
+    not run. The arguments are valid; that is the caller's part.
+
+    Args:
+        cell: anything that looks like a cell.
+        inputs: a structure of `[T, B, ...]` tensors.
+        lengths: int64 `[B]`, or None for full length.
+        state: the initial state.
+        output_dtype: the dtype of the outputs.
+    """
+    leaves = flatten(inputs)
+    (steps, batch_size), device = leaves[0].shape[:2], leaves[0].device
+    rows = None if lengths is None else Rows(lengths, steps, device)
+    longest = steps if rows is None else rows.longest
+    if longest == 0:
+        sources = gradient_sources(cell, inputs, state)
+        nothing = sizes.zeros(cell.output_size, steps * batch_size, output_dtype, device)
+        outputs = map_structure(lambda leaf: leaf.reshape(steps, batch_size, *leaf.shape[1:]), nothing)
+        return attach(outputs, sources), attach(state, sources)
+
+    outputs: list[list[Tensor]] = []
+    # unbind, not indexing: its backward is one stack, where indexing fills a gradient of all steps at each.
+    for time, step in enumerate(zip(*(leaf[:longest].unbind(0) for leaf in leaves), strict=True)):
+        step_inputs = unflatten_as(inputs, list(step))
+        if rows is None:
+            output, state = checked_step(cell, step_inputs, state, output_dtype, same_containers=False)
+        else:
+            output, state = rows.step(cell, time, step_inputs, state, output_dtype)
+        outputs.append(flatten(output))
+    stacked = [torch.stack(column) for column in zip(*outputs, strict=True)]
+    if longest < steps:
+        stacked = [torch.cat([leaf, leaf.new_zeros(steps - longest, *leaf.shape[1:])]) for leaf in stacked]
+    return unflatten_as(cell.output_size, stacked), state

@@ -1,0 +1,1 @@
+"""How a cell runs through time: one loop a file."""

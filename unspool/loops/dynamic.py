@@ -1,0 +1,69 @@
+"""`dynamic_rnn`: a cell over a batch of sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unspool.loops.arguments import as_sequences, scope_name
+from unspool.structure import Structure, map_structure
+
+
+def dynamic_rnn(
+    cell: Any,
+    inputs: Structure,
+    sequence_length: Any = None,
+    initial_state: Structure = None,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    time_major: bool = False,
+    scope: Any = None,
+) -> tuple[Structure, Structure]:
+    """Runs a cell over a batch of sequences, each as long as it says.
+
+    It stands for this loop, for every row `b` of the batch:
+
+        for t in range(sequence_length[b]):
+            outputs[b, t], state[b] = cell(inputs[b, t], state[b])
+
+    Outputs past a row's length are zero, its final state is the one at its end, and no gradient comes from or goes to
+    its padding, whatever stands there.
+
+    Args:
+        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        inputs: a tensor `[batch, time, depth...]`, or a nested structure of such tensors; the cell sees the same
+            structure without the time axis.
+        sequence_length: the length of each row, ints in [0, time]; None for full length.
+        initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None.
+        dtype: the dtype of the zero state and the outputs; needed without `initial_state`, or if it has several.
+        parallel_iterations: how many steps may be worked on at once; 32 by default. It never changes the result, and
+            the plain loop, which is what runs today, takes one step at a time.
+        swap_memory: whether what backward needs may wait in host memory; it never changes the result. On a CPU there
+            is nowhere to swap to, and nothing happens.
+        time_major: whether inputs and outputs are `[time, batch, ...]`, which saves two transpositions.
+        scope: a name for profiler ranges, "rnn" by default; give the same name to `tf_variables`.
+
+    Returns:
+        The outputs, in the structure of `cell.output_size`, each `[batch, time] + size`, and the final state.
+
+    Raises:
+        TypeError: if `cell` is no cell, a length is no int, or the containers of a state do not match.
+        ValueError: if shapes, lengths or dtypes do not fit each other. All before the first step, but for what only
+            the cell's own results can show.
+
+    >>> import torch
+    >>> from unspool import LSTMCell, dynamic_rnn
+    >>> outputs, state = dynamic_rnn(LSTMCell(4), torch.randn(2, 5, 3), sequence_length=[5, 2], dtype=torch.float32)
+    >>> outputs.shape, state.h.shape
+    (torch.Size([2, 5, 4]), torch.Size([2, 4]))
+    >>> bool((outputs[1, 2:] == 0).all()), bool((outputs[1, 1] == state.h[1]).all())
+    (True, True)
+    """
+    sequences = as_sequences(cell, inputs, sequence_length, initial_state, dtype, parallel_iterations, time_major)
+    outputs, state = sequences.run(scope_name(scope, "rnn"))
+    return to_major(outputs, time_major), state
+
+
+def to_major(outputs: Structure, time_major: bool) -> Structure:
+    """Time-major outputs in the order the caller asked for."""
+    return outputs if time_major else map_structure(lambda leaf: leaf.transpose(0, 1), outputs)

@@ -1,0 +1,57 @@
+"""Sequence lengths: conversion, checks, and reversing sequences within their lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def as_lengths(sequence_length: Any) -> Tensor:
+    """`sequence_length` as an int64 vector, where it is; raises for anything that is not a vector of whole numbers.
+
+    >>> as_lengths([3, 1])
+    tensor([3, 1])
+    """
+    try:
+        lengths = torch.as_tensor(sequence_length)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"sequence_length must be a vector of ints, but got {sequence_length!r}") from error
+    if lengths.dim() != 1:
+        raise ValueError(f"sequence_length must be a vector of length batch_size, but has shape {list(lengths.shape)}")
+    whole = not (lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool)
+    if not whole and lengths.numel():  # an empty list has no dtype of its own
+        raise TypeError(f"sequence_length must hold ints, but is {lengths.dtype}")
+    return lengths.to(torch.int64)
+
+
+def check_lengths_fit(lengths: Tensor, steps: int) -> None:
+    """Raises `ValueError` naming the first row whose length is not within [0, steps].
+
+    Only where looking is free: lengths on a GPU are clamped instead, since a look would wait for it.
+    """
+    if lengths.device.type != "cpu":
+        return
+    for row, length in enumerate(lengths.tolist()):
+        if length < 0:
+            raise ValueError(f"sequence_length[{row}] is {length}: a length cannot be negative")
+        if length > steps:
+            raise ValueError(f"sequence_length[{row}] is {length}, but inputs have only {steps} steps")
+
+
+def reverse_sequence(values: Tensor, lengths: Tensor | None) -> Tensor:
+    """Time-major `values` with the first `lengths[b]` steps of each row in reverse; the padding stays in place.
+
+    >>> reverse_sequence(torch.tensor([[1, 1], [2, 2], [3, 3]]), torch.tensor([3, 2])).T
+    tensor([[3, 2, 1],
+            [2, 1, 3]])
+    """
+    if lengths is None:
+        return values.flip(0)
+    steps, batch_size = values.shape[:2]
+    time = torch.arange(steps, device=values.device)[:, None]
+    lengths = lengths.to(values.device).clamp(0, steps)
+    source = torch.where(time < lengths, lengths - 1 - time, time)
+    rows = source * batch_size + torch.arange(batch_size, device=values.device)
+    return values.flatten(0, 1).index_select(0, rows.flatten()).reshape(values.shape)

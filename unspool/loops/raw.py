@@ -1,0 +1,151 @@
+"""`raw_rnn`: a loop whose inputs, states and end are decided step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.cells.cell import assert_like_rnncell
+from unspool.loops.arguments import as_tensor, begin, check_parallel_iterations, scope_name
+from unspool.sizes import check_sizes, shape_of
+from unspool.step import select_rows
+from unspool.structure import Structure, check_same_structure, flatten, is_leaf, map_structure, unflatten_as
+from unspool.tensor_array import TensorArray
+
+LoopFn = Callable[[int, Any, Any, Any], tuple[Any, Any, Any, Any, Any]]
+
+
+def raw_rnn(
+    cell: Any,
+    loop_fn: LoopFn,
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    scope: Any = None,
+) -> tuple[Structure, Structure, Structure]:
+    """Runs a cell for as long as `loop_fn` asks, on the inputs and states it gives.
+
+    It stands for
+
+        finished, input, state, _, loop_state = loop_fn(0, None, None, None)
+        while not all(finished):
+            output, cell_state = cell(input, state)
+            finished_now, input, new_state, emit, loop_state = loop_fn(time + 1, output, cell_state, loop_state)
+            emits[time] = where(finished, 0, emit)
+            state       = where(finished, state, new_state)
+            finished   |= finished_now
+            time       += 1
+
+    Args:
+        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        loop_fn: `loop_fn(time, cell_output, cell_state, loop_state)` returns `(finished, next_input, next_state, emit,
+            next_loop_state)`. The first call, with time 0 and None for the rest, gives the first input and state, a
+            template of what will be emitted (without its batch dimension; None for the cell's output) and a loop state
+            or None. `finished` is a bool for each row; a row that is finished stays so. `next_input` is needed even
+            when all rows are finished. `next_loop_state` None keeps the loop state as it was.
+        parallel_iterations, swap_memory: as in `dynamic_rnn`; they never change the result.
+        scope: a name for profiler ranges, "rnn" by default.
+
+    Returns:
+        A `TensorArray` of what was emitted, in the structure of the template, whose `stack()` is time-major; the final
+        state; and the final loop state, None if there was none at first.
+
+    Raises:
+        TypeError: if `cell` is no cell or `loop_fn` cannot be called, or a container changes.
+        ValueError: if what `loop_fn` returns does not fit the cell, the template or the step before.
+
+    >>> from unspool import GRUCell, TensorArray, raw_rnn
+    >>> inputs, lengths, cell = torch.randn(5, 2, 3), torch.tensor([5, 2]), GRUCell(4)
+    >>> def loop_fn(time, output, state, loop_state):
+    ...     state = cell.zero_state(2, torch.float32) if output is None else state
+    ...     return time >= lengths, inputs[min(time, 4)], state, output, None
+    >>> emits, state, _ = raw_rnn(cell, loop_fn)
+    >>> emits.stack().shape
+    torch.Size([5, 2, 4])
+    """
+    assert_like_rnncell("cell", cell)
+    if not callable(loop_fn):
+        raise TypeError(f"loop_fn must be callable, but is {loop_fn!r}")
+    check_parallel_iterations(parallel_iterations)
+
+    finished, inputs, state, template, loop_state = _call(loop_fn, 0, None, None, None)
+    inputs = map_structure(lambda leaf: as_tensor(leaf, "next_input"), inputs)
+    leaves = flatten(inputs)
+    if not leaves or any(leaf.dim() == 0 for leaf in leaves):
+        raise ValueError("next_input must be made of tensors [batch, ...]")
+    batch_size = leaves[0].shape[0]
+    if any(leaf.shape[0] != batch_size for leaf in leaves):
+        raise ValueError(f"the batch sizes of next_input differ: {[leaf.shape[0] for leaf in leaves]}")
+    check_same_structure(cell.state_size, state, name="the initial state", like="cell.state_size", opaque=True)
+    has_loop_state = loop_state is not None
+    emits = _Emits(cell, template, state, batch_size)
+    finished = torch.as_tensor(finished, dtype=torch.bool)
+
+    time = 0
+    begin(cell, inputs, state)
+    with torch.profiler.record_function(scope_name(scope, "rnn")):
+        while not bool(finished.all()):
+            output, cell_state = cell(inputs, state)
+            check_same_structure(state, cell_state, name="the cell's new state", like="its state")
+            check_same_structure(cell.output_size, output, name="the cell's output", like="cell.output_size")
+            now, next_inputs, next_state, emit, next_loop_state = _call(
+                loop_fn, time + 1, output, cell_state, loop_state if has_loop_state else None
+            )
+            check_same_structure(inputs, next_inputs, name="next_input", like="the input before")
+            check_same_structure(state, next_state, name="next_cell_state", like="the state before")
+            emits.append(emit, finished)
+            state = map_structure(lambda new, old, done=finished: select_rows(~done, new, old), next_state, state)
+            inputs = next_inputs
+            loop_state = loop_state if next_loop_state is None else next_loop_state
+            finished = finished | torch.as_tensor(now, dtype=torch.bool, device=finished.device)
+            time += 1
+    return emits.arrays(), state, loop_state if has_loop_state else None
+
+
+def _call(loop_fn: LoopFn, *arguments: Any) -> tuple[Any, Any, Any, Any, Any]:
+    returned: Any = loop_fn(*arguments)
+    if not isinstance(returned, tuple | list) or len(returned) != 5:  # pyright: ignore[reportUnknownArgumentType]
+        raise ValueError(
+            "loop_fn must return (finished, next_input, next_cell_state, emit_output, next_loop_state), "
+            f"but returned {returned!r}"
+        )
+    return tuple(returned)  # pyright: ignore[reportUnknownVariableType]
+
+
+class _Emits:
+    """What a raw loop emits, step by step, in the structure of its template."""
+
+    def __init__(self, cell: Any, template: Structure, state: Structure, batch_size: int) -> None:
+        if template is None:
+            check_sizes(cell.output_size, "cell.output_size")
+            self._template, states = cell.output_size, flatten(state)
+            if not states:
+                raise ValueError("a cell without a state needs an emit template: the dtype of its output is unknown")
+            self._kinds = [((batch_size, *shape_of(size)), states[0].dtype) for size in flatten(cell.output_size)]
+        else:
+            self._template = map_structure(lambda leaf: as_tensor(leaf, "emit_output"), template)
+            self._kinds = [((batch_size, *leaf.shape), leaf.dtype) for leaf in flatten(self._template)]
+        self._steps: list[list[Tensor]] = []
+
+    def append(self, emit: Structure, finished: Tensor) -> None:
+        check_same_structure(self._template, emit, name="emit_output", like="its template")
+        leaves = [as_tensor(leaf, "emit_output") for leaf in flatten(emit)]
+        for leaf, (shape, dtype) in zip(leaves, self._kinds, strict=True):
+            if tuple(leaf.shape) != shape:
+                raise ValueError(
+                    f"emit_output has shape {list(leaf.shape)}, but its template says {list(shape)}: a batch of "
+                    f"{shape[0]} rows, each as in the template, which has no batch dimension"
+                )
+            if leaf.dtype != dtype:
+                raise TypeError(f"emit_output is {leaf.dtype}, but its template is {dtype}")
+        self._steps.append([select_rows(~finished, leaf, leaf.new_zeros(())) for leaf in leaves])
+
+    def arrays(self) -> Structure:
+        columns = list(zip(*self._steps, strict=True)) or [()] * len(self._kinds)
+        arrays = [
+            TensorArray(dtype, element_shape=shape, elements=column)
+            for column, (shape, dtype) in zip(columns, self._kinds, strict=True)
+        ]
+        return arrays[0] if is_leaf(self._template) else unflatten_as(self._template, arrays)

@@ -1,0 +1,83 @@
+"""`static_state_saving_rnn`: a loop whose state is kept by somebody else between calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from unspool.cells.cell import assert_like_rnncell
+from unspool.loops.static import static_rnn
+from unspool.structure import Structure, flatten, is_leaf, unflatten_as
+
+
+class StateSaver(Protocol):
+    """Where states are kept between calls."""
+
+    def state(self, name: str) -> Tensor:
+        """The state kept under `name`."""
+        ...
+
+    def save_state(self, name: str, value: Tensor) -> Any:
+        """Keeps `value` under `name`."""
+        ...
+
+
+def static_state_saving_rnn(
+    cell: Any,
+    inputs: Sequence[Structure],
+    state_saver: StateSaver,
+    state_name: Structure,
+    sequence_length: Any = None,
+    scope: Any = None,
+) -> tuple[list[Structure], Structure]:
+    """Runs a cell over a list of steps, from a kept state, and keeps the final one: truncated backpropagation.
+
+    It stands for
+
+        outputs, state = static_rnn(cell, inputs, initial_state=state_saver.state(state_name))
+        state_saver.save_state(state_name, state)
+
+    Args:
+        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        inputs: a list of steps, as in `static_rnn`.
+        state_saver: an object with `state(name)` and `save_state(name, value)`.
+        state_name: a string if the cell's state is one tensor; else as many strings as it has tensors, in any
+            containers.
+        sequence_length: the length of each row, as in `static_rnn`.
+        scope: a name for profiler ranges, "rnn" by default.
+
+    Returns:
+        A list of the outputs of all steps, and the final state.
+
+    Raises:
+        ValueError: if `state_name` does not name every tensor of the state.
+
+    >>> import torch
+    >>> from unspool import GRUCell, static_state_saving_rnn
+    >>> class Shelf(dict):
+    ...     state, save_state = dict.__getitem__, dict.__setitem__
+    >>> cell, shelf = GRUCell(4), Shelf(h=torch.zeros(2, 4))
+    >>> outputs, state = static_state_saving_rnn(cell, [torch.ones(2, 3)] * 5, shelf, "h")
+    >>> shelf["h"] is state
+    True
+    """
+    assert_like_rnncell("cell", cell)
+    for method in ("state", "save_state"):
+        if not callable(getattr(state_saver, method, None)):
+            raise TypeError(f"state_saver must have a method {method!r}, but is {state_saver!r}")
+    names = flatten(state_name)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"state_name must be made of strings, but is {state_name!r}")
+    sizes = flatten(cell.state_size)
+    if is_leaf(cell.state_size) != is_leaf(state_name) or len(names) != len(sizes):
+        raise ValueError(
+            f"state_name must name each of the {len(sizes)} tensors of the cell's state, {cell.state_size!r}, "
+            f"but is {state_name!r}"
+        )
+    start = unflatten_as(cell.state_size, [state_saver.state(name) for name in names])
+    outputs, state = static_rnn(cell, inputs, start, sequence_length=sequence_length, scope=scope)
+    for name, value in zip(names, flatten(state), strict=True):
+        state_saver.save_state(name, value)
+    return outputs, state

@@ -1,0 +1,138 @@
+"""`static_rnn`: the plain chain of cell calls, the reference every other loop is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool import sizes
+from unspool.cells.cell import assert_like_rnncell
+from unspool.loops.arguments import as_output_dtype, as_state, as_tensor, begin, check_step_list, scope_name
+from unspool.loops.lengths import as_lengths, check_lengths_fit, reverse_sequence
+from unspool.step import Rows, attach, gradient_sources
+from unspool.structure import Structure, flatten, map_structure, unflatten_as
+
+
+def static_rnn(
+    cell: Any,
+    inputs: Sequence[Structure],
+    initial_state: Structure = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    scope: Any = None,
+) -> tuple[list[Structure], Structure]:
+    """Runs a cell over a list of steps.
+
+    It stands for this loop, and without lengths it is this loop:
+
+        for step in inputs:
+            output, state = cell(step, state)
+            outputs.append(output)
+
+    Args:
+        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        inputs: a list of steps, each a tensor `[batch, depth...]` or a nested structure of such tensors.
+        initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None.
+        dtype: the dtype of the zero state and of zero outputs; needed without `initial_state`.
+        sequence_length: the length of each row, ints in [0, len(inputs)]; None for full length. Past its length a
+            row's outputs are zero and its state stays.
+        scope: a name for profiler ranges, "rnn" by default; give the same name to `tf_variables`.
+
+    Returns:
+        A list of the outputs of all steps, and the final state.
+
+    Raises:
+        TypeError: if `cell` is no cell, `inputs` is no list, or a length is no int.
+        ValueError: if `inputs` is empty, or shapes, lengths or dtypes do not fit each other.
+
+    >>> from unspool import GRUCell, static_rnn
+    >>> outputs, state = static_rnn(GRUCell(4), [torch.zeros(2, 3)] * 5, dtype=torch.float32)
+    >>> len(outputs), outputs[-1] is state
+    (5, True)
+    """
+    return as_chain(cell, inputs, initial_state, dtype, sequence_length).run(scope_name(scope, "rnn"))
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A valid call of `static_rnn`."""
+
+    cell: Any
+    inputs: Sequence[Structure]
+    state: Structure
+    lengths: Tensor | None
+    output_dtype: torch.dtype | None
+
+    def run(self, scope: str) -> tuple[list[Structure], Structure]:
+        """Runs the chain. `scope` names a profiler range."""
+        cell, state, outputs = self.cell, self.state, list[Structure]()
+        begin(cell, self.inputs[0], state)
+        with torch.profiler.record_function(scope):
+            if self.lengths is None or self.output_dtype is None:
+                for step in self.inputs:
+                    output, state = cell(step, state)
+                    outputs.append(output)
+                return outputs, state
+            first = flatten(self.inputs)[0]
+            rows = Rows(self.lengths, len(self.inputs), first.device)
+            for time, step in enumerate(self.inputs[: rows.longest]):
+                output, state = rows.step(cell, time, step, state, self.output_dtype)
+                outputs.append(output)
+            zeros = sizes.zeros(cell.output_size, first.shape[0], self.output_dtype, first.device)
+            if not outputs:
+                sources = gradient_sources(cell, list(self.inputs), state)
+                zeros, state = attach((zeros, state), sources)
+            return outputs + [zeros] * (len(self.inputs) - len(outputs)), state
+
+    def run_reversed(self, scope: str) -> tuple[list[Structure], Structure]:
+        """Runs the chain from the end of each sequence to its start; outputs are in the order of the inputs."""
+        outputs, state = replace(self, inputs=self._reversed(self.inputs)).run(scope)
+        return self._reversed(outputs), state
+
+    def _reversed(self, steps: Sequence[Structure]) -> list[Structure]:
+        if self.lengths is None:
+            return list(reversed(steps))
+        columns = zip(*map(flatten, steps), strict=True)
+        turned = [reverse_sequence(torch.stack(column), self.lengths).unbind(0) for column in columns]
+        return [unflatten_as(steps[0], [column[time] for column in turned]) for time in range(len(steps))]
+
+
+def as_chain(
+    cell: Any,
+    inputs: Any,
+    initial_state: Structure,
+    dtype: Any,
+    sequence_length: Any,
+    *,
+    cell_name: str = "cell",
+    state_name: str = "initial_state",
+) -> Chain:
+    """The arguments of `static_rnn`, converted and checked."""
+    assert_like_rnncell(cell_name, cell)
+    check_step_list(inputs)
+    inputs = [map_structure(lambda leaf: as_tensor(leaf, "inputs"), step) for step in inputs]
+    leaves = flatten(inputs)
+    if not leaves:
+        raise ValueError("inputs has no tensor to run over")
+    # A first tensor of rank 1 is TensorFlow's old way to give token ids; nothing more is known of the others then.
+    least = 1 if leaves[0].dim() == 1 else 2
+    for leaf in leaves:
+        if leaf.dim() < least:
+            raise ValueError(f"every step of inputs must have rank at least 2, but one has shape {list(leaf.shape)}")
+        if leaf.shape[0] != leaves[0].shape[0]:
+            raise ValueError(
+                f"the batch sizes of inputs differ: {leaves[0].shape[0]} and {leaf.shape[0]} are not compatible"
+            )
+    batch_size = leaves[0].shape[0]
+    state = as_state(cell, initial_state, dtype, batch_size, leaves[0].device, state_name)
+    if sequence_length is None:
+        return Chain(cell, inputs, state, None, None)
+    lengths = as_lengths(sequence_length)
+    if lengths.shape[0] != batch_size:
+        raise ValueError(f"sequence_length has {lengths.shape[0]} entries, but inputs have a batch of {batch_size}")
+    check_lengths_fit(lengths, len(inputs))
+    return Chain(cell, inputs, state, lengths, as_output_dtype(dtype, state))

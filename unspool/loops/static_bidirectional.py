@@ -1,0 +1,66 @@
+"""`static_bidirectional_rnn`: two cells over a list of steps, from both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from unspool.cells.cell import assert_like_rnncell
+from unspool.loops.arguments import scope_name
+from unspool.loops.static import as_chain
+from unspool.structure import Structure, map_structure
+
+
+def static_bidirectional_rnn(
+    cell_fw: Any,
+    cell_bw: Any,
+    inputs: Sequence[Structure],
+    initial_state_fw: Structure = None,
+    initial_state_bw: Structure = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    scope: Any = None,
+) -> tuple[list[Structure], Structure, Structure]:
+    """Runs one cell forwards and one backwards over a list of steps.
+
+    It stands for
+
+        fw, state_fw = static_rnn(cell_fw, inputs)
+        bw, state_bw = static_rnn(cell_bw, reversed(inputs))
+        outputs = [concat([f, b], axis=1) for f, b in zip(fw, reversed(bw))]
+
+    where, with lengths, each row is reversed within its own length. The arguments are those of `static_rnn`, with an
+    initial state for each direction.
+
+    Returns:
+        The list of concatenated outputs, the forward state and the backward state.
+
+    >>> from unspool import GRUCell, static_bidirectional_rnn
+    >>> steps = [torch.zeros(2, 3)] * 5
+    >>> outputs, state_fw, state_bw = static_bidirectional_rnn(GRUCell(4), GRUCell(4), steps, dtype=torch.float32)
+    >>> outputs[0].shape
+    torch.Size([2, 8])
+    """
+    assert_like_rnncell("cell_fw", cell_fw)
+    assert_like_rnncell("cell_bw", cell_bw)
+    forwards, backwards = (
+        as_chain(
+            cell,
+            inputs,
+            initial_state,
+            dtype,
+            sequence_length,
+            cell_name=f"cell_{direction}",
+            state_name=f"initial_state_{direction}",
+        )
+        for cell, initial_state, direction in [(cell_fw, initial_state_fw, "fw"), (cell_bw, initial_state_bw, "bw")]
+    )
+    name = scope_name(scope, "bidirectional_rnn")
+    outputs_fw, state_fw = forwards.run(f"{name}/fw")
+    outputs_bw, state_bw = backwards.run_reversed(f"{name}/bw")
+    outputs = [
+        map_structure(lambda f, b: torch.cat([f, b], 1), fw, bw) for fw, bw in zip(outputs_fw, outputs_bw, strict=True)
+    ]
+    return outputs, state_fw, state_bw

@@ -1,0 +1,123 @@
+"""One step of any cell: the call, the checks of what came back, and what sequence lengths do to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unspool.sizes import shape_of
+from unspool.structure import Structure, check_same_structure, flatten, map_structure, unflatten_as
+
+
+def checked_step(
+    cell: Any, inputs: Structure, state: Structure, output_dtype: torch.dtype, *, same_containers: bool
+) -> tuple[Structure, Structure]:
+    """`cell(inputs, state)`, if the output is what `output_size` says and the new state is like the old one.
+
+    As in TensorFlow, the containers of the output must be those of `output_size` only where there are lengths
+    (`same_containers`); else the output is put into them.
+    """
+    output, new_state = cell(inputs, state)
+    if same_containers:
+        check_same_structure(cell.output_size, output, name="the cell's output", like="cell.output_size")
+    check_same_structure(state, new_state, name="the cell's new state", like="its state")
+    leaves, sizes = flatten(output), flatten(cell.output_size)
+    if len(leaves) != len(sizes):
+        raise ValueError(f"the cell's output has {len(leaves)} tensors, but cell.output_size has {len(sizes)}")
+    batch_size = next((leaf.shape[0] for leaf in flatten(inputs)), 0)
+    shapes = [(batch_size, *shape_of(size, "cell.output_size")) for size in sizes]
+    leaves = [
+        _checked(leaf, shape, output_dtype, "the cell's output", "cell.output_size says")
+        for leaf, shape in zip(leaves, shapes, strict=True)
+    ]
+    states = [
+        _checked(new, old.shape, old.dtype, "the cell's new state", "a state may not change between steps: it was")
+        if isinstance(old, Tensor)
+        else new
+        for old, new in zip(flatten(state), flatten(new_state), strict=True)
+    ]
+    return unflatten_as(cell.output_size, leaves), unflatten_as(state, states)
+
+
+def _checked(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str, law: str) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be made of tensors, but has a {type(value).__name__}")
+    if value.shape != shape:
+        raise ValueError(f"Inconsistent shapes: {name} has shape {list(value.shape)}, but {law} {list(shape)}")
+    if value.dtype == dtype:
+        return value
+    # Under autocast a cell computes in another dtype than the one it carries.
+    if torch.is_autocast_enabled(value.device.type):
+        return value.to(dtype)
+    raise TypeError(f"{name} is {value.dtype}, but {law} {dtype}")
+
+
+class Rows:
+    """Which rows of a batch are still running, by their lengths.
+
+    A finished row is not worth computing, but a cell may hold tensors of its own for the whole batch (the memory of an
+    attention), so rows cannot simply be left out. Instead, a finished row borrows the inputs and the state of the
+    longest row, which is always alive, and the result is thrown away: what stands in the padding, NaN included, never
+    meets the cell, and its gradients are exactly zero.
+    """
+
+    def __init__(self, lengths: Tensor, steps: int, device: torch.device) -> None:
+        lengths = lengths.clamp(0, steps)
+        # One look at the lengths for the whole loop; on a GPU this waits for it once.
+        self.shortest, self.longest = [int(n) for n in torch.aminmax(lengths)] if len(lengths) else (0, 0)
+        self._lengths = lengths.to(device)
+
+    def step(
+        self, cell: Any, time: int, inputs: Structure, state: Structure, output_dtype: torch.dtype
+    ) -> tuple[Structure, Structure]:
+        """`cell(inputs, state)` for the rows that run at `time`; zeros and the old state for the others."""
+        if time < self.shortest:
+            return checked_step(cell, inputs, state, output_dtype, same_containers=True)
+        alive = self._lengths > time
+        own = torch.arange(len(alive), device=alive.device)
+        borrowed = map_structure(
+            lambda leaf: _take(leaf, torch.where(alive, own, self._lengths.argmax())), (inputs, state)
+        )
+        output, new_state = checked_step(cell, *borrowed, output_dtype, same_containers=True)
+        output = map_structure(lambda new: select_rows(alive, new, new.new_zeros(())), output)
+        return output, map_structure(lambda new, old: select_rows(alive, new, old), new_state, state)
+
+
+def select_rows(rows: Tensor, new: Any, old: Any) -> Any:
+    """`new` where `rows` is true, else `old`. Scalars and TensorArrays have no rows and are always new."""
+    if not isinstance(new, Tensor) or new.dim() == 0:
+        return new
+    if rows.dim():
+        rows = rows.reshape(-1, *[1] * (new.dim() - 1))
+    return torch.where(rows.to(new.device), new, old)
+
+
+def _take(leaf: Any, rows: Tensor) -> Any:
+    if not isinstance(leaf, Tensor) or leaf.dim() == 0:
+        return leaf
+    return leaf.index_select(0, rows.to(leaf.device))
+
+
+def gradient_sources(cell: Any, *structures: Structure) -> list[Tensor]:
+    """Everything a step of `cell` on `structures` could send a gradient to."""
+    weights = list(cell.parameters()) if isinstance(cell, nn.Module) else []
+    leaves = [leaf for leaf in [*weights, *flatten(structures)] if isinstance(leaf, Tensor)]
+    return [leaf for leaf in leaves if leaf.requires_grad]
+
+
+def attach(structure: Structure, sources: list[Tensor]) -> Structure:
+    """`structure`, bit for bit, but depending on `sources` with gradients of zero.
+
+    A loop that ran no step must still give zero gradients, not an error in `backward()`. Appending none of the
+    elements of each source makes the connection without arithmetic, so that NaN weights stay out of it.
+    """
+
+    def with_nothing_of_each(value: Any) -> Any:
+        if not sources or not isinstance(value, Tensor) or not (value.is_floating_point() or value.is_complex()):
+            return value
+        nothing = [source.reshape(-1)[:0].to(value.device, value.dtype) for source in sources]
+        return torch.cat([value.reshape(-1), *nothing]).reshape(value.shape)
+
+    return map_structure(with_nothing_of_each, structure)
