@@ -9,7 +9,7 @@ from torch import Tensor
 from unspool.cells.cell import UnbuiltWeight, assert_like_rnncell, variables_of
 
 
-def tf_variables(cell: Any, scope: str = "rnn") -> dict[str, Tensor]:
+def tf_variables(cell: Any, scope: Any = "rnn") -> dict[str, Tensor]:
     """The cell's weights by the names TensorFlow gives its variables, in the order TensorFlow makes them.
 
     The values are the cell's own parameters: copy into them to load a checkpoint, read them to write one.

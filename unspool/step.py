@@ -77,10 +77,9 @@ class Rows:
             return checked_step(cell, inputs, state, output_dtype, same_containers=True)
         alive = self._lengths > time
         own = torch.arange(len(alive), device=alive.device)
-        borrowed = map_structure(
-            lambda leaf: _take(leaf, torch.where(alive, own, self._lengths.argmax())), (inputs, state)
-        )
-        output, new_state = checked_step(cell, *borrowed, output_dtype, same_containers=True)
+        rows = torch.where(alive, own, self._lengths.argmax())
+        borrowed_inputs, borrowed_state = map_structure(lambda leaf: _take(leaf, rows), (inputs, state))
+        output, new_state = checked_step(cell, borrowed_inputs, borrowed_state, output_dtype, same_containers=True)
         output = map_structure(lambda new: select_rows(alive, new, new.new_zeros(())), output)
         return output, map_structure(lambda new, old: select_rows(alive, new, old), new_state, state)
 

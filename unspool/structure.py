@@ -65,15 +65,14 @@ def check_same_structure(expected: Structure, given: Structure, *, name: str, li
         return
     if not _same_container(expected, given):
         hint = ""
-        if optree.is_namedtuple(expected):
-            fields = ", ".join(f"{field}=..." for field in type(expected)._fields)
-            hint = f"; write {type(expected).__name__}({fields})"
+        if fields := _fields(expected):
+            hint = f"; write {type(expected).__name__}({', '.join(f'{field}=...' for field in fields)})"
         raise TypeError(f"{name} is a {type(given).__name__}, but {like} is {describe(expected)}{hint}")
     want, have = children(expected), children(given)
     if want.keys() != have.keys():
         raise ValueError(f"{name} is {describe(given)}, but {like} is {describe(expected)}")
     for key, child in want.items():
-        step = f".{key}" if optree.is_namedtuple(expected) else f"[{key!r}]"
+        step = f".{key}" if _fields(expected) else f"[{key!r}]"
         check_same_structure(child, have[key], name=name + step, like=like + step, opaque=opaque)
 
 
@@ -85,25 +84,29 @@ def describe(structure: Structure) -> str:
     """
     if is_leaf(structure):
         return f"a leaf ({type(structure).__name__})"
-    if isinstance(structure, Mapping):
-        return f"a {type(structure).__name__} with keys {', '.join(map(repr, structure))}"  # pyright: ignore[reportUnknownArgumentType]
-    if optree.is_namedtuple(structure):
-        return f"a {type(structure).__name__}({', '.join(type(structure)._fields)})"
-    return f"a {type(structure).__name__} of {len(structure)}"
-
-
-def _same_container(one: Structure, other: Structure) -> bool:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return True
-    if optree.is_namedtuple(one) and optree.is_namedtuple(other):
-        return type(one).__name__ == type(other).__name__ and type(one)._fields == type(other)._fields
-    return type(one) is type(other)
+    kind = type(structure).__name__
+    if issubclass(type(structure), Mapping):
+        return f"a {kind} with keys {', '.join(map(repr, structure))}"
+    if fields := _fields(structure):
+        return f"a {kind}({', '.join(fields)})"
+    return f"a {kind} of {len(structure)}"
 
 
 def children(container: Structure) -> dict[Any, Structure]:
     """The parts of a container, one level down, by key, field or index; dicts by sorted key."""
-    if isinstance(container, Mapping):
-        return {key: container[key] for key in sorted(container)}  # pyright: ignore[reportUnknownArgumentType]
-    if optree.is_namedtuple(container):
-        return dict(zip(type(container)._fields, container, strict=True))
-    return dict(enumerate(container))
+    if issubclass(type(container), Mapping):
+        return {key: container[key] for key in sorted(container)}
+    return dict(zip(_fields(container) or range(len(container)), container, strict=True))
+
+
+def _same_container(one: Structure, other: Structure) -> bool:
+    if issubclass(type(one), Mapping) and issubclass(type(other), Mapping):
+        return True
+    if _fields(one) and _fields(other):
+        return type(one).__name__ == type(other).__name__ and _fields(one) == _fields(other)
+    return type(one) is type(other)
+
+
+def _fields(container: Structure) -> tuple[str, ...]:
+    """The fields of a namedtuple; none for other containers."""
+    return optree.namedtuple_fields(container) if optree.is_namedtuple(container) else ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,7 +42,7 @@ BY_NAME: dict[str, Activation] = {
 }
 
 
-def as_activation(activation: Any) -> Activation:
+def as_activation(activation: Activation | str | None) -> Activation:
     """The function that `activation` names or is; tanh for None.
 
     >>> as_activation("relu")(torch.tensor([-1.0, 2.0]))
@@ -51,10 +50,10 @@ def as_activation(activation: Any) -> Activation:
     """
     if activation is None:
         return torch.tanh
-    if callable(activation):
-        return activation
     if isinstance(activation, str):
         if activation in BY_NAME:
             return BY_NAME[activation]
         raise ValueError(f"activation {activation!r} is unknown; known are {', '.join(BY_NAME)}")
-    raise TypeError(f"activation must be a function or its name, but got {activation!r}")
+    if not callable(activation):
+        raise TypeError(f"activation must be a function or its name, but got {activation!r}")
+    return activation

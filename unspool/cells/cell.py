@@ -125,7 +125,8 @@ class RNNCell(nn.Module):
     def declare_weights(self, *names: str) -> None:
         """Registers weights whose shapes `build` will know, in the order of TensorFlow's variables."""
         for name in names:
-            self.register_parameter(name, UnbuiltWeight(requires_grad=self.trainable))
+            weight: Any = UnbuiltWeight(requires_grad=self.trainable)  # a Parameter, whatever its annotations say
+            self.register_parameter(name, weight)
 
     def add_weight(self, name: str, shape: Sequence[int], initializer: Initializer, **where: Any) -> None:
         """Makes the weight `name`, declared or not, and fills it.
@@ -148,16 +149,16 @@ class RNNCell(nn.Module):
             raise ValueError(f"{type(self).__name__}: the weight {name!r} is made already")
         was_converted, was_moved = weight.dtype != self._unmoved[0], weight.device != self._unmoved[1]
         dtype = self.dtype or (weight.dtype if was_converted else dtype)
-        weight.materialize(shape, dtype=dtype, device=weight.device if was_moved else device)
+        weight.materialize(tuple(shape), dtype=dtype, device=weight.device if was_moved else device)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
         # Loading gives an unbuilt cell its shapes; it is built once every declared weight has one.
         was_unbuilt = self.has_uninitialized_params()
         for name, weight in self._parameters.items():
             loaded = state_dict.get(prefix + name)
             if isinstance(weight, UnbuiltWeight) and loaded is not None and not isinstance(loaded, UnbuiltWeight):
                 self._materialize(name, loaded.shape, loaded.dtype)
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
         if was_unbuilt and not self.has_uninitialized_params():
             self.built = True
 
@@ -238,9 +239,9 @@ class UnbuiltWeight(UninitializedParameter):
         """Itself: there is nothing to cut off yet, and `state_dict` detaches what it stores."""
         return self
 
-    def requires_grad_(self, requires_grad: bool = True) -> UnbuiltWeight:
+    def requires_grad_(self, mode: bool = True) -> UnbuiltWeight:
         """Freezes or thaws the weight before it is made."""
-        self.requires_grad = requires_grad
+        self.requires_grad = mode
         return self
 
     def __reduce_ex__(self, proto: Any) -> Any:
@@ -286,7 +287,8 @@ def _device(device: Any) -> AbstractContextManager[Any]:
 
 def start_sequence(cell: Any) -> None:
     """Tells `cell`, and every cell inside it, that a sequence begins."""
-    for module in cell.modules() if isinstance(cell, nn.Module) else [cell]:
+    modules: list[Any] = list(cell.modules()) if isinstance(cell, nn.Module) else [cell]
+    for module in modules:
         if hasattr(module, "start_sequence"):
             module.start_sequence()
 

@@ -95,7 +95,7 @@ class MultiRNNCell(RNNCell):
             if not isinstance(state, Tensor) or state.shape[-1] != sum(widths):
                 what = list(state.shape) if isinstance(state, Tensor) else describe(state)
                 raise ValueError(f"Expected state to be one tensor of width {sum(widths)}, but it is {what}")
-            states = list(state.split(widths, 1))
+            states = list(torch.split(state, widths, 1))
         new_states: list[Any] = []
         for cell, cell_state in zip(cells, states, strict=False):  # as in TensorFlow, states to spare are ignored
             inputs, new_state = cell(inputs, cell_state)

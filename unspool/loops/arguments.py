@@ -135,7 +135,7 @@ def as_output_dtype(dtype: Any, state: Structure) -> torch.dtype:
 
 
 def check_parallel_iterations(parallel_iterations: Any) -> None:
-    """Raises what TensorFlow raises: `AssertionError` for no int, `TypeError` for a negative one. None and 0 mean 32."""
+    """Raises what TensorFlow raises: `AssertionError` for no int, `TypeError` below 0. None and 0 mean 32."""
     if not parallel_iterations:
         return
     if isinstance(parallel_iterations, bool) or not isinstance(parallel_iterations, int | np.integer):

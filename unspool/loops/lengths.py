@@ -33,11 +33,11 @@ def check_lengths_fit(lengths: Tensor, steps: int) -> None:
     """
     if lengths.device.type != "cpu":
         return
-    for row, length in enumerate(lengths.tolist()):
-        if length < 0:
-            raise ValueError(f"sequence_length[{row}] is {length}: a length cannot be negative")
-        if length > steps:
-            raise ValueError(f"sequence_length[{row}] is {length}, but inputs have only {steps} steps")
+    for row in ((lengths < 0) | (lengths > steps)).nonzero().flatten():
+        length = f"sequence_length[{int(row)}] is {int(lengths[row])}"
+        if lengths[row] < 0:
+            raise ValueError(f"{length}: a length cannot be negative")
+        raise ValueError(f"{length}, but inputs have only {steps} steps")
 
 
 def reverse_sequence(values: Tensor, lengths: Tensor | None) -> Tensor:

@@ -45,7 +45,8 @@ def raw_rnn(
             template of what will be emitted (without its batch dimension; None for the cell's output) and a loop state
             or None. `finished` is a bool for each row; a row that is finished stays so. `next_input` is needed even
             when all rows are finished. `next_loop_state` None keeps the loop state as it was.
-        parallel_iterations, swap_memory: as in `dynamic_rnn`; they never change the result.
+        parallel_iterations: as in `dynamic_rnn`; it never changes the result.
+        swap_memory: as in `dynamic_rnn`; it never changes the result.
         scope: a name for profiler ranges, "rnn" by default.
 
     Returns:
@@ -106,12 +107,12 @@ def raw_rnn(
 
 def _call(loop_fn: LoopFn, *arguments: Any) -> tuple[Any, Any, Any, Any, Any]:
     returned: Any = loop_fn(*arguments)
-    if not isinstance(returned, tuple | list) or len(returned) != 5:  # pyright: ignore[reportUnknownArgumentType]
+    if type(returned) not in (tuple, list) or len(returned) != 5:
         raise ValueError(
             "loop_fn must return (finished, next_input, next_cell_state, emit_output, next_loop_state), "
             f"but returned {returned!r}"
         )
-    return tuple(returned)  # pyright: ignore[reportUnknownVariableType]
+    return tuple(returned)
 
 
 class _Emits:
