@@ -1,4 +1,4 @@
-"""Dtypes by any of their names: torch's, NumPy's, or TensorFlow's strings."""
+"""Dtypes by any of their names: torch's, NumPy's, or TensorFlow's strings; and when they may be mixed."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ def as_dtype(dtype: Any, name: str = "dtype") -> torch.dtype:
     if not isinstance(found, torch.dtype):
         raise TypeError(f"{name} must be a dtype or its name, but torch has no dtype {word!r}")
     return found
+
+
+def may_mix(device: torch.device) -> bool:
+    """Whether tensors of several floating dtypes may meet on `device`: under autocast, which converts them."""
+    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)

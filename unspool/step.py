@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unspool.dtypes import may_mix
 from unspool.sizes import shape_of
 from unspool.structure import Structure, check_same_structure, flatten, map_structure, unflatten_as
 
@@ -49,7 +50,7 @@ def _checked(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str, 
     if value.dtype == dtype:
         return value
     # Under autocast a cell computes in another dtype than the one it carries.
-    if torch.is_autocast_enabled(value.device.type):
+    if may_mix(value.device):
         return value.to(dtype)
     raise TypeError(f"{name} is {value.dtype}, but {law} {dtype}")
 

@@ -8,6 +8,7 @@ Everything else in this package either is a cell or runs one through time.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -151,6 +152,17 @@ class RNNCell(nn.Module):
         dtype = self.dtype or (weight.dtype if was_converted else dtype)
         weight.materialize(tuple(shape), dtype=dtype, device=weight.device if was_moved else device)
 
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> RNNCell:
+        unbuilt = [name for name, weight in self._parameters.items() if isinstance(weight, UnbuiltWeight)]
+        super()._apply(fn, recurse)
+        for name in unbuilt:
+            # A move between kinds of devices, to "meta" say, makes torch put a new parameter in the place of the old.
+            moved: Any = self._parameters[name]
+            if not isinstance(moved, UnbuiltWeight):
+                make: Any = UnbuiltWeight
+                self._parameters[name] = make(moved.requires_grad, moved.device, moved.dtype)
+        return self
+
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
         # Loading gives an unbuilt cell its shapes; it is built once every declared weight has one.
         was_unbuilt = self.has_uninitialized_params()
@@ -227,6 +239,15 @@ class RNNCell(nn.Module):
     def from_config(cls, config: dict[str, Any]) -> RNNCell:
         """A new cell from what `get_config` returned."""
         return cls(**config)
+
+    def extra_repr(self) -> str:
+        """The arguments that were given, for `print(cell)`."""
+        arguments = inspect.signature(type(self)).parameters.values()
+        values = [(each, getattr(self, each.name, each.default)) for each in arguments]
+        plain = (int, float, str, bool, torch.dtype, torch.device)
+        given = [(each, value) for each, value in values if isinstance(value, plain) and value != each.default]
+        default_name = snake_case(type(self).__name__)
+        return ", ".join(f"{each.name}={value!r}" for each, value in given if value != default_name)
 
 
 class UnbuiltWeight(UninitializedParameter):
@@ -314,8 +335,7 @@ def snake_case(name: str) -> str:
 
 def constructor_arguments(cls: type) -> list[str]:
     """The names of the arguments of a class, which its objects keep under the same names."""
-    code = cls.__init__.__code__
-    return list(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+    return list(inspect.signature(cls).parameters)
 
 
 def _build_once(build: Callable[..., None]) -> Callable[..., None]:

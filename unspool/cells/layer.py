@@ -6,10 +6,10 @@ import math
 import operator
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from unspool.cells.cell import Initializer, RNNCell
+from unspool.dtypes import may_mix
 
 
 class LayerRNNCell(RNNCell):
@@ -46,10 +46,9 @@ class LayerRNNCell(RNNCell):
                 raise ValueError(
                     f"{self.name}: {name} has shape {list(state.shape)}, expected {[inputs.shape[0], width]}"
                 )
-        if not torch.is_autocast_enabled(inputs.device.type):
-            for name, dtype in [("inputs are", inputs.dtype), *((f"{n} is", s.dtype) for n, (s, _) in states.items())]:
-                if dtype != kernel.dtype:
-                    raise TypeError(f"{self.name}: {name} {dtype}, but the weights are {kernel.dtype}")
+        for name, value in [("inputs are", inputs), *((f"{name} is", state) for name, (state, _) in states.items())]:
+            if value.dtype != kernel.dtype and not may_mix(value.device):
+                raise TypeError(f"{self.name}: {name} {value.dtype}, but the weights are {kernel.dtype}")
 
 
 def check_matrix(name: str, inputs: Any, depth: int | None = None) -> None:
