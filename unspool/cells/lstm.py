@@ -90,7 +90,7 @@ class BasicLSTMCell(LayerRNNCell):
     def forward(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One step; the output is `h'`."""
         units = self.num_units
-        c, h = two_states(state, self.name) if self.state_is_tuple else halves(state, self.name)
+        c, h = two_states(state, self.name) if self.state_is_tuple else one_tensor(state, self.name).chunk(2, 1)
         kernel = self.kernel
         self.check_step(inputs, kernel, c=(c, units), h=(h, units))
         i, j, f, o = torch.addmm(self.bias, torch.cat([inputs, h], 1), kernel).chunk(4, 1)
@@ -170,8 +170,8 @@ class LSTMCell(LayerRNNCell):
         self.initializer = check_initializer("initializer", initializer)
         self.num_proj = None if num_proj is None else check_units("num_proj", num_proj)
         self.proj_clip = proj_clip
-        self.num_unit_shards = num_unit_shards
-        self.num_proj_shards = num_proj_shards
+        self.num_unit_shards = None if num_unit_shards is None else check_units("num_unit_shards", num_unit_shards)
+        self.num_proj_shards = None if num_proj_shards is None else check_units("num_proj_shards", num_proj_shards)
         self.forget_bias = forget_bias
         self.state_is_tuple = state_is_tuple
         self.activation = as_activation(activation)
@@ -203,6 +203,7 @@ class LSTMCell(LayerRNNCell):
             c, h = two_states(state, self.name)
         else:
             # TensorFlow slices here, so a state that is too wide is cut, unlike in BasicLSTMCell.
+            state = one_tensor(state, self.name)
             c, h = state[:, :units], state[:, units : units + width]
         kernel = self.kernel
         self.check_step(inputs, kernel, c=(c, units), h=(h, width))
@@ -241,10 +242,9 @@ def two_states(state: Any, name: str) -> tuple[Tensor, Tensor]:
     return c, h
 
 
-def halves(state: Any, name: str) -> tuple[Tensor, Tensor]:
-    """`c` and `h` from one tensor."""
-    if not isinstance(state, Tensor) or state.dim() != 2 or state.shape[1] % 2:
+def one_tensor(state: Any, name: str) -> Tensor:
+    """`state`, if it is one matrix."""
+    if not isinstance(state, Tensor) or state.dim() != 2:
         what = list(state.shape) if isinstance(state, Tensor) else describe(state)
-        raise ValueError(f"{name}: with state_is_tuple=False, state must be one tensor [batch, 2 N], but is {what}")
-    c, h = state.chunk(2, 1)
-    return c, h
+        raise ValueError(f"{name}: with state_is_tuple=False, state must be one tensor [batch, width], but is {what}")
+    return state
