@@ -61,6 +61,20 @@ def test_build_gets_the_dtype_and_device_of_the_first_inputs() -> None:
     assert cell.mix.weight.device.type == "meta"
 
 
+def test_what_a_build_that_is_not_told_where_makes_is_moved_there() -> None:
+    class NotTold(TenLines):
+        def build(self, input_size: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            super().build(input_size)
+            self.norm = nn.BatchNorm1d(4)
+            self.scale = nn.Parameter(torch.ones(4))
+
+    cell = NotTold(4)
+    dynamic_rnn(cell, torch.zeros(2, 5, 3, dtype=torch.float64), dtype=torch.float64)
+    assert {weight.dtype for weight in cell.parameters()} == {torch.float64}
+    assert cell.norm.running_mean is not None
+    assert cell.norm.running_mean.dtype == torch.float64
+
+
 def test_build_is_called_once_and_only_once() -> None:
     cell = TenLines(4)
     cell.build(3)

@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from unspool.cells.cell import UnbuiltWeight, assert_like_rnncell, variables_of
+from unspool.cells.lazy import UnbuiltWeight
+from unspool.cells.like import assert_like_rnncell, variables_of
 
 
 def tf_variables(cell: Any, scope: Any = "rnn") -> dict[str, Tensor]:

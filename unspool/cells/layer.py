@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from unspool.cells.cell import Initializer, RNNCell
+from unspool.cells.cell import RNNCell
+from unspool.cells.lazy import Initializer
 from unspool.dtypes import may_mix
 
 

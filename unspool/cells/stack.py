@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.cells.cell import RNNCell, assert_like_rnncell, variables_of, zero_state_of
+from unspool.cells.cell import RNNCell
+from unspool.cells.like import assert_like_rnncell, variables_of, zero_state_of
 from unspool.dtypes import as_dtype
 from unspool.structure import Structure, describe, is_leaf
 

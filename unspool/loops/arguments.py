@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from unspool import engine
-from unspool.cells.cell import RNNCell, assert_like_rnncell, initial_state_of, start_sequence
+from unspool.cells.cell import RNNCell
+from unspool.cells.like import assert_like_rnncell, initial_state_of, start_sequence
 from unspool.dtypes import as_dtype
 from unspool.loops.lengths import as_lengths, check_lengths_fit, reverse_sequence
 from unspool.sizes import check_sizes

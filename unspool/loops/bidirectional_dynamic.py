@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.cells.cell import assert_like_rnncell
+from unspool.cells.like import assert_like_rnncell
 from unspool.loops.arguments import as_sequences, scope_name
 from unspool.loops.dynamic import to_major
 from unspool.structure import Structure

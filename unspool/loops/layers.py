@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from unspool.cells.cell import assert_like_rnncell
+from unspool.cells.like import assert_like_rnncell
 from unspool.structure import Structure
 
 

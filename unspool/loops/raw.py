@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.cells.cell import assert_like_rnncell
+from unspool.cells.like import assert_like_rnncell
 from unspool.loops.arguments import as_tensor, begin, check_parallel_iterations, scope_name
 from unspool.sizes import check_sizes, shape_of
 from unspool.step import select_rows

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from unspool.cells.cell import assert_like_rnncell
+from unspool.cells.like import assert_like_rnncell
 from unspool.loops.static import static_rnn
 from unspool.structure import Structure, flatten, is_leaf, unflatten_as
 

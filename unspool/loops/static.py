@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unspool import sizes
-from unspool.cells.cell import assert_like_rnncell
+from unspool.cells.like import assert_like_rnncell
 from unspool.loops.arguments import as_output_dtype, as_state, as_tensor, begin, check_step_list, scope_name
 from unspool.loops.lengths import as_lengths, check_lengths_fit, reverse_sequence
 from unspool.step import Rows, attach, gradient_sources

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from unspool.cells.cell import assert_like_rnncell
+from unspool.cells.like import assert_like_rnncell
 from unspool.loops.arguments import scope_name
 from unspool.loops.static import as_chain
 from unspool.structure import Structure, map_structure

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unspool.cells.cell import zero_state_of
+from unspool.cells.like import zero_state_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.dtypes import as_dtype
 from unspool.structure import Structure, map_structure

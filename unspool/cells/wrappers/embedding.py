@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unspool.cells.cell import variables_of
 from unspool.cells.layer import check_initializer, check_reuse, check_units
+from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.structure import Structure
 

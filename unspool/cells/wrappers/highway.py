@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unspool.cells.cell import variables_of
 from unspool.cells.layer import check_width, glorot_uniform
+from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.structure import Structure
 

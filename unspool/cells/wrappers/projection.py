@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.activations import as_activation
-from unspool.cells.cell import variables_of
 from unspool.cells.layer import check_matrix, check_reuse, check_units, check_width, glorot_uniform
+from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.structure import Structure
 

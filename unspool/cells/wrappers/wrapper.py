@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from unspool.cells.cell import RNNCell, assert_like_rnncell, constructor_arguments, variables_of, zero_state_of
+from unspool.cells.cell import RNNCell
+from unspool.cells.like import assert_like_rnncell, variables_of, zero_state_of
 from unspool.dtypes import as_dtype
 from unspool.structure import Structure
 
@@ -68,8 +69,8 @@ class RNNCellWrapper(RNNCell):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make another wrapper like this one; the cell as its class and arguments."""
-        config = {name: getattr(self, name) for name in constructor_arguments(type(self))}
-        return {**config, "cell": {"class_name": type(self.cell).__name__, "config": self.cell.get_config()}}
+        cell = {"class_name": type(self.cell).__name__, "config": self.cell.get_config()}
+        return {**super().get_config(), "cell": cell}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> RNNCellWrapper:

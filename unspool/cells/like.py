@@ -1,0 +1,77 @@
+"""What loops and wrappers ask of anything that looks like a cell, whether or not it is an `RNNCell`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unspool.structure import Structure
+
+
+def assert_like_rnncell(name: str, cell: Any) -> None:
+    """Raises `TypeError` unless `cell` (the argument `name`) has what a cell has: sizes, an initial state, a call.
+
+    >>> assert_like_rnncell("cell", torch.nn.Linear(2, 3))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    TypeError: The argument 'cell' (Linear...) is not an RNNCell: 'output_size' is missing, 'state_size' is missing, ...
+    """
+    missing = [f"{size!r} is missing" for size in ("output_size", "state_size") if not hasattr(cell, size)]
+    if not (hasattr(cell, "get_initial_state") or hasattr(cell, "zero_state")):
+        missing.append("'zero_state' or 'get_initial_state' is required")
+    if not callable(cell):
+        missing.append("it is not callable")
+    if isinstance(cell, type):
+        missing = [f"it is the class {cell.__name__}, not a cell made from it"]
+    if missing:
+        raise TypeError(f"The argument {name!r} ({cell!r}) is not an RNNCell: {', '.join(missing)}")
+
+
+def initial_state_of(cell: Any, batch_size: Any, dtype: torch.dtype, device: Any) -> Structure:
+    """The initial state of anything that looks like a cell; `get_initial_state` is preferred, as in TensorFlow."""
+    if not hasattr(cell, "get_initial_state"):
+        return zero_state_of(cell, batch_size, dtype, device)
+    with _device(device):
+        return cell.get_initial_state(inputs=None, batch_size=batch_size, dtype=dtype)
+
+
+def zero_state_of(cell: Any, batch_size: Any, dtype: torch.dtype, device: Any) -> Structure:
+    """`zero_state` of anything that looks like a cell."""
+    with _device(device):
+        return cell.zero_state(batch_size, dtype)
+
+
+def _device(device: Any) -> AbstractContextManager[Any]:
+    # Cells ported from TensorFlow have no `device` argument, so the device is set around the call.
+    return nullcontext() if device is None else torch.device(device)
+
+
+def start_sequence(cell: Any) -> None:
+    """Tells `cell`, and every cell inside it, that a sequence begins."""
+    modules: list[Any] = list(cell.modules()) if isinstance(cell, nn.Module) else [cell]
+    for module in modules:
+        if hasattr(module, "start_sequence"):
+            module.start_sequence()
+
+
+def variables_of(cell: Any) -> Iterator[tuple[str, Tensor]]:
+    """`variables()` of anything that looks like a cell; a module that does not name its weights has torch's names."""
+    if hasattr(cell, "variables"):
+        yield from cell.variables()
+    elif isinstance(cell, nn.Module):
+        for name, weight in cell.named_parameters():
+            yield f"{snake_case(type(cell).__name__)}/{name.replace('.', '/')}", weight
+
+
+def snake_case(name: str) -> str:
+    """TensorFlow's layer name of a class.
+
+    >>> snake_case("BasicLSTMCell"), snake_case("GRUCell")
+    ('basic_lstm_cell', 'gru_cell')
+    """
+    spaced = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", spaced).lower()
