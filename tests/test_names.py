@@ -53,7 +53,8 @@ def test_shards_are_views_into_the_weights() -> None:
     )
     assert [len(found[f"rnn/lstm_cell/kernel/part_{k}"]) for k in range(2)] == [3, 2]  # the first takes the odd row
     assert [len(found[f"rnn/lstm_cell/projection/kernel/part_{k}"]) for k in range(3)] == [2, 1, 1]
-    found["rnn/lstm_cell/kernel/part_1"].fill_(7.0)
+    with torch.no_grad():
+        found["rnn/lstm_cell/kernel/part_1"].fill_(7.0)
     assert (cell.kernel[3:] == 7).all()
     assert not (cell.kernel[:3] == 7).any()
 
@@ -91,6 +92,18 @@ def test_a_cell_used_twice_is_named_once() -> None:
     with pytest.warns(UserWarning, match="same cell object"):
         stack = MultiRNNCell([cell, cell])
     assert names(stack) == below("rnn/multi_rnn_cell/cell_0", *GRU)
+
+
+def test_a_sharded_cell_used_twice_is_named_once() -> None:
+    cell = LSTMCell(3, num_unit_shards=2)
+    with pytest.warns(UserWarning, match="same cell object"):
+        stack = MultiRNNCell([cell, cell])
+    assert names(stack) == below("rnn/multi_rnn_cell/cell_0/lstm_cell", "kernel/part_0", "kernel/part_1", "bias")
+
+
+def test_there_are_never_more_shards_than_rows() -> None:
+    cell = LSTMCell(2, num_proj=1, num_proj_shards=3)
+    assert names(cell)[-2:] == below("rnn/lstm_cell/projection/kernel", "part_0", "part_1")
 
 
 def test_two_weights_of_one_name_are_refused() -> None:

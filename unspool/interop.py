@@ -41,13 +41,15 @@ def tf_variables(cell: Any, scope: Any = "rnn") -> dict[str, Tensor]:
     if not isinstance(scope, str):
         raise TypeError(f"scope must be a string, but is {scope!r}")
     named: dict[str, Tensor] = {}
-    seen: set[int] = set()
+    seen: set[Any] = set()
     for name, weight in variables_of(cell):
         if isinstance(weight, UnbuiltWeight):
             raise ValueError(f"{name} has no shape yet: give the cell its input_size, or run it once")
-        if id(weight) in seen:  # a cell used twice has its weights once, under its first name
+        # A cell used twice has its weights once, under its first name; a shard is known by where it lies in its weight.
+        identity = id(weight if weight._base is None else weight._base), weight.storage_offset()
+        if identity in seen:
             continue
-        seen.add(id(weight))
+        seen.add(identity)
         full = f"{scope}/{name}" if scope else name
         if full in named:
             raise ValueError(f"two different weights are both named {full}: give one of the cells a name")

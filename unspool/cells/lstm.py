@@ -228,8 +228,9 @@ class LSTMCell(LayerRNNCell):
         shards = {f"{self.name}/kernel": self.num_unit_shards, f"{self.name}/projection/kernel": self.num_proj_shards}
         for name, weight in super().variables():
             if pieces := shards.get(name):
-                for k, piece in enumerate(weight.detach().tensor_split(pieces)):
-                    yield f"{name}/part_{k}", piece
+                with torch.no_grad():
+                    parts = weight.tensor_split(min(pieces, len(weight)))
+                yield from ((f"{name}/part_{k}", part) for k, part in enumerate(parts))
             else:
                 yield name, weight
 

@@ -82,11 +82,13 @@ class Chain:
             for time, step in enumerate(self.inputs[: rows.longest]):
                 output, state = rows.step(cell, time, step, state, self.output_dtype)
                 outputs.append(output)
-            zeros = sizes.zeros(cell.output_size, first.shape[0], self.output_dtype, first.device)
-            if not outputs:
-                sources = gradient_sources(cell, list(self.inputs), state)
-                zeros, state = attach((zeros, state), sources)
-            return outputs + [zeros] * (len(self.inputs) - len(outputs)), state
+            padding = len(self.inputs) - rows.longest
+            if padding:
+                sources = gradient_sources(cell, list(self.inputs), self.state)
+                zeros = sizes.zeros(cell.output_size, first.shape[0], self.output_dtype, first.device)
+                outputs += [attach(zeros, sources)] * padding
+                state = attach(state, sources)
+            return outputs, state
 
     def run_reversed(self, scope: str) -> tuple[list[Structure], Structure]:
         """Runs the chain from the end of each sequence to its start; outputs are in the order of the inputs."""
