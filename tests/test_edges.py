@@ -13,7 +13,7 @@ import unspool
 from tests.cells import Duck, Nested, Plus1, Returns
 from tests.zoo import ZOO, inputs_for
 from unspool import GRUCell, LSTMCell, LSTMStateTuple, TensorArray, bidirectional_dynamic_rnn, dynamic_rnn, static_rnn
-from unspool.structure import flatten
+from unspool.structure import flatten, map_structure
 
 # A GPU, where there is one, runs what a CPU runs.
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
@@ -149,6 +149,28 @@ def test_lengths_on_any_device(device: str, where: str) -> None:
     outputs, state = dynamic_rnn(cell.to(device), inputs.to(device), lengths.to(where), dtype=torch.float32)
     assert state.device.type == device
     torch.testing.assert_close(outputs.cpu(), expected, rtol=1e-5, atol=1e-6)  # sums of other orders on a GPU
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ZOO)
+def test_every_cell_on_any_device_is_the_static_loop_on_the_cpu(name: str, device: str) -> None:
+    torch.manual_seed(0)
+    cell, inputs, lengths = ZOO[name]().double(), inputs_for(name, 3, 4), [4, 0, 2]
+    if name == "device":
+        cell = unspool.DeviceWrapper(GRUCell(4), device)
+    steps = [map_structure(lambda leaf, t=t: leaf[:, t], inputs) for t in range(4)]
+    listed, _ = static_rnn(cell, steps, dtype=torch.float64, sequence_length=lengths)
+    (sum(total(output).cpu() for output in listed) * 3).backward()  # pyright: ignore[reportAttributeAccessIssue]
+    gradients = [weight.grad.cpu() for weight in cell.parameters()]  # pyright: ignore[reportOptionalMemberAccess]
+
+    cell.zero_grad()
+    moved = map_structure(lambda leaf: leaf.to(device), inputs)
+    outputs, _ = dynamic_rnn(cell.to(device), moved, torch.tensor(lengths, device=device), dtype=torch.float64)
+    (total(outputs) * 3).backward()
+    # float64 on either device, so only the order of sums differs
+    flat = [torch.stack(leaves, 1) for leaves in zip(*map(flatten, listed), strict=True)]
+    torch.testing.assert_close([leaf.cpu() for leaf in flatten(outputs)], [leaf.cpu() for leaf in flat])
+    torch.testing.assert_close([weight.grad.cpu() for weight in cell.parameters()], gradients)  # pyright: ignore[reportOptionalMemberAccess]
 
 
 @pytest.mark.parametrize("device", [device for device in DEVICES if device != "cpu"] or ["meta"])
