@@ -151,7 +151,7 @@ def test_a_zero_state_of_ones_own_is_used_by_the_loops() -> None:
 
 def test_a_call_may_name_a_profiler_range() -> None:
     cell = GRUCell(4)
-    with torch.profiler.profile() as profile:
+    with torch.profiler.profile(acc_events=True) as profile:
         cell(torch.zeros(2, 3), torch.zeros(2, 4), scope="my_step")
     assert "my_step" in {event.name for event in profile.events() or []}
 

@@ -392,7 +392,7 @@ def test_results_do_not_depend_on_parallel_iterations_or_swap_memory() -> None:
 
 
 def test_the_scope_names_a_profiler_range() -> None:
-    with torch.profiler.profile() as profile:
+    with torch.profiler.profile(acc_events=True) as profile:
         dynamic_rnn(Plus1(3), torch.zeros(2, 2, 3), dtype=torch.float32, scope="encoder")
         dynamic_rnn(Plus1(3), torch.zeros(2, 2, 3), dtype=torch.float32)
     names = {event.name for event in profile.events() or []}
