@@ -24,6 +24,11 @@ def _softmax(x: Tensor) -> Tensor:
     return torch.softmax(x, -1)
 
 
+def _softplus(x: Tensor) -> Tensor:
+    # torch's own softplus is linear above 20, which float64 can see.
+    return torch.logaddexp(x, x.new_zeros(()))
+
+
 BY_NAME: dict[str, Activation] = {
     "elu": F.elu,
     "exponential": torch.exp,
@@ -35,7 +40,7 @@ BY_NAME: dict[str, Activation] = {
     "selu": torch.selu,
     "sigmoid": torch.sigmoid,
     "softmax": _softmax,
-    "softplus": F.softplus,
+    "softplus": _softplus,
     "softsign": F.softsign,
     "swish": F.silu,
     "tanh": torch.tanh,
