@@ -273,6 +273,95 @@ def test_loading_gives_the_dtype_that_was_saved() -> None:
     assert cell.gates_kernel.dtype == torch.float64
 
 
+def test_a_users_cell_follows_its_arguments_and_moves() -> None:
+    class Plain(TenLines):
+        def __init__(self, **options: Any) -> None:
+            RNNCell.__init__(self, **options)
+            self.state_size = self.output_size = 4
+
+        def build(self, input_size: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            super().build(input_size)
+            self.register_buffer("offset", torch.zeros(4))
+
+    for cell in [Plain(dtype="float64"), Plain().double()]:
+        dynamic_rnn(cell, torch.zeros(2, 1, 3, dtype=torch.float64), dtype=torch.float64)
+        assert cell.mix.weight.dtype == cell.offset.dtype == torch.float64
+    frozen = Plain(trainable=False)
+    frozen.build(3)
+    assert not any(weight.requires_grad for weight in frozen.parameters())
+
+
+def test_a_built_in_cell_may_be_untrainable() -> None:
+    cell = LSTMCell(4, trainable=False, input_size=3)
+    assert not any(weight.requires_grad for weight in cell.parameters())
+    assert cell.get_config()["trainable"] is False
+
+
+def test_an_initialiser_may_fill_or_return() -> None:
+    filled = LSTMCell(2, initializer=lambda w: torch.nn.init.constant_(w, 0.5), input_size=2)
+    returned = LSTMCell(2, initializer=lambda w: torch.full_like(w, 0.5), input_size=2)
+    assert torch.equal(filled.kernel, returned.kernel)
+    assert (filled.kernel == 0.5).all()
+
+
+def test_a_build_that_failed_can_be_tried_again() -> None:
+    fussy = [True]
+
+    def initializer(weight: torch.Tensor) -> None:
+        if weight.dim() == 1 and fussy:
+            fussy.clear()
+            raise ValueError("a vector")
+        nn.init.ones_(weight)
+
+    cell = LSTMCell(2, use_peepholes=True, initializer=initializer)
+    with pytest.raises(ValueError, match="a vector"):
+        cell.build(3)
+    assert not cell.built
+    cell.build(3)
+    assert cell.built
+
+
+def test_what_was_not_loaded_is_made_at_first_use() -> None:
+    cell = LSTMCell(3)
+    kernel = torch.rand(5, 12)
+    cell.load_state_dict({"kernel": kernel}, strict=False)
+    cell(torch.zeros(2, 2), cell.zero_state(2, torch.float32))
+    assert torch.equal(cell.kernel, kernel)
+    assert not cell.bias.any()
+
+
+def test_a_cell_first_used_in_inference_mode_can_be_trained() -> None:
+    inputs = torch.randn(2, 5, 3)
+    cell = unspool.DropoutWrapper(GRUCell(4), 0.5, variational_recurrent=True, input_size=3, dtype=torch.float32)
+    with torch.inference_mode():
+        dynamic_rnn(cell, inputs, [5, 2], dtype=torch.float32)
+        cell(inputs[:, 0].clone(), cell.zero_state(2, torch.float32))
+    output, _ = cell(inputs[:, 0], cell.zero_state(2, torch.float32))
+    (dynamic_rnn(cell, inputs, [5, 2], dtype=torch.float32)[0].sum() + output.sum()).backward()
+    assert all(weight.grad is not None for weight in cell.parameters())
+
+
+def test_a_lazy_module_inside_a_cell_may_stay_unbuilt() -> None:
+    class Lazy(TenLines):
+        def build(self, input_size: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            self.mix = nn.LazyLinear(4)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    cell = Lazy(4)
+    outputs, _ = dynamic_rnn(cell, torch.zeros(2, 3, 3), [0, 0], dtype=torch.float32)
+    assert outputs.shape == (2, 3, 4)
+    assert dynamic_rnn(cell, torch.zeros(2, 3, 3), [3, 1], dtype=torch.float32)[0].shape == (2, 3, 4)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's own tracing looks
+def test_a_compiled_cell_is_built_first() -> None:
+    """`torch.compile` wraps a module; "eager" compiles nothing, but traces and wraps as the others do."""
+    inputs = torch.randn(2, 3, 3)
+    cell = GRUCell(4)
+    compiled = torch.compile(cell, backend="eager")
+    outputs, _ = dynamic_rnn(MultiRNNCell([compiled]), inputs, [3, 1], dtype=torch.float32)
+    torch.testing.assert_close(outputs, dynamic_rnn(cell, inputs, [3, 1], dtype=torch.float32)[0])
+
+
 def test_a_cell_can_be_frozen_before_and_after_building() -> None:
     frozen = GRUCell(4).requires_grad_(False)
     frozen.build(3)
@@ -298,8 +387,8 @@ def test_an_untrainable_cell_makes_weights_without_gradients() -> None:
     cell = Frozen()
     cell.build(3)
     assert not cell.scale.requires_grad
-    with pytest.raises(ValueError, match="the weight 'scale' is made already"):
-        cell.add_weight("scale", (2,), nn.init.ones_)
+    with pytest.raises(ValueError, match=r"the weight 'scale' has shape \[2\], but expected \[3\]"):
+        cell.add_weight("scale", (3,), nn.init.ones_)
 
 
 def test_weights_are_read_at_every_call() -> None:

@@ -42,7 +42,7 @@ X = torch.zeros(2, 3)
             "reuse=True: a cell owns its weights here; .* same cell object",
         ),
         (dict(num_units=4, dtype="float33"), TypeError, "torch has no dtype 'float33'"),
-        (dict(num_units=4, input_size=torch.Size([3, 3])), ValueError, "expected ndim=2 inputs"),
+        (dict(num_units=4, input_size=torch.Size([3, 3])), ValueError, "expected ndim=2"),
     ],
 )
 def test_constructors(cell: Any, arguments: Any, error: type[Exception], message: str) -> None:
@@ -131,8 +131,40 @@ def test_stacks() -> None:
         stack(X, (torch.zeros(2, 4),))
     with pytest.raises(ValueError, match=r"Expected state to be one tensor of width 8, but it is \[2, 7\]"):
         MultiRNNCell([GRUCell(4), GRUCell(4)], state_is_tuple=False)(X, torch.zeros(2, 7))
-    with pytest.raises(ValueError, match="unknown cell class 'Plus1': name it in custom_objects"):
-        MultiRNNCell.from_config({"cells": [{"class_name": "Plus1", "config": {}}], "state_is_tuple": True})
+    with pytest.raises(ValueError, match="unknown cell class 'Duck': name it in custom_objects"):
+        MultiRNNCell.from_config({"cells": [{"class_name": "Duck", "config": {}}], "state_is_tuple": True})
+
+
+def test_a_built_cell_is_loaded_only_with_weights_that_fit_each_other() -> None:
+    fitting = LSTMCell(3, input_size=2).state_dict()
+    for wrong in [{"kernel": torch.zeros(5, 9)}, {"kernel": torch.zeros(2, 12)}, {"bias": torch.zeros(9)}]:
+        cell = LSTMCell(3)
+        with pytest.raises(ValueError, match=r"has shape \[.*\], which no LSTMCell\(num_units=3\) can have"):
+            cell.load_state_dict({**fitting, **wrong})
+        assert not cell.built
+
+
+def test_a_step_given_something_else_than_tensors() -> None:
+    with pytest.raises(TypeError, match="gru_cell: state must be a tensor, but is a NoneType"):
+        GRUCell(4)(X, None)
+    with pytest.raises(TypeError, match="lstm_cell: c must be a tensor, but is a list"):
+        LSTMCell(4)(X, ([1.0], [2.0]))
+
+
+def test_weights_of_wrappers_have_a_dtype_too() -> None:
+    for cell in [InputProjectionWrapper(GRUCell(3), 3, input_size=3), HighwayWrapper(GRUCell(3))]:
+        cell(X, cell.zero_state(2, torch.float32))
+        with pytest.raises(TypeError, match=r"inputs are torch\.float64, but the weights are torch\.float32"):
+            cell(X.double(), cell.zero_state(2, torch.float32))
+
+
+def test_a_cell_that_does_not_keep_its_arguments_has_no_configuration() -> None:
+    class Forgetful(GRUCell):
+        def __init__(self, units: int) -> None:
+            super().__init__(units)
+
+    with pytest.raises(NotImplementedError, match="Forgetful does not keep its argument 'units'"):
+        Forgetful(3).get_config()
 
 
 def test_the_same_cell_twice_warns_and_shares() -> None:
@@ -190,6 +222,9 @@ def test_dropout_arguments(arguments: Any, error: type[Exception], message: str)
 
 
 def test_dropout_steps() -> None:
+    told = DropoutWrapper(GRUCell(4), 0.5, variational_recurrent=True, input_size=1, dtype=torch.float32)
+    with pytest.raises(ValueError, match=r"input_0 has rows of shape \[3\], but the wrapper was told \[1\]"):
+        told(X, told.zero_state(2, torch.float32))
     none_kept = DropoutWrapper(GRUCell(4), output_keep_prob=0.0)
     with pytest.raises(ValueError, match="output_0: a keep probability of 0 would drop everything"):
         none_kept(X, none_kept.zero_state(2, torch.float32))
@@ -242,7 +277,7 @@ def test_projections_and_embeddings() -> None:
     with pytest.raises(TypeError, match=r"embedding_wrapper: inputs must be integer ids, but are torch\.float32"):
         embedded(X, embedded.zero_state(2, torch.float32))
     nested = OutputProjectionWrapper(Nested(3), 2)
-    with pytest.raises(ValueError, match=r"output_projection_wrapper: .* one int"):
+    with pytest.raises(ValueError, match=r"output_projection_wrapper: rows of size Pair.*expected ndim=2"):
         nested({"x": X, "image": torch.zeros(2, 2, 3)}, nested.zero_state(2, torch.float32))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -235,6 +236,16 @@ def test_numpy_is_accepted_everywhere() -> None:
     assert torch.equal(torch.stack(listed, 1), expected)
 
 
+def test_numpy_of_any_layout_is_accepted() -> None:
+    array = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
+    frozen = array.copy()
+    frozen.flags.writeable = False
+    expected, _ = dynamic_rnn(Plus1(3), torch.from_numpy(array.copy()), [2, 4], dtype=torch.float32)
+    for odd in [array[:, ::-1][:, ::-1], array[:, ::-1].copy()[:, ::-1], array.astype(">f4"), frozen]:
+        outputs, _ = dynamic_rnn(Plus1(3), odd, np.array([4, 2])[::-1], dtype=torch.float32)
+        assert torch.equal(outputs, expected)
+
+
 @pytest.mark.parametrize("dtype", ["float64", np.float64, torch.float64])
 def test_dtype_by_any_name(dtype: Any) -> None:
     outputs, _ = dynamic_rnn(GRUCell(4), torch.zeros(2, 3, 3, dtype=torch.float64), dtype=dtype)
@@ -281,6 +292,27 @@ def test_nested_outputs_of_a_bidirectional_loop_are_right() -> None:
             torch.testing.assert_close(leaf[row, :length], right[0].flip(0), rtol=0, atol=1e-6)
             assert not leaf[row, length:].any()
         torch.testing.assert_close(state[1]["map"][row], final[1]["map"][0], rtol=0, atol=1e-6)
+
+
+def test_leaves_of_dicts_go_by_their_keys_however_they_were_written() -> None:
+    def step(inputs: Any, state: Any) -> Any:
+        new = OrderedDict(b=state["b"] + 10, a=state["a"] + 1)
+        return OrderedDict(b=10 * inputs["b"], a=inputs["a"]), new
+
+    cell = Returns({"a": 1, "b": 1}, {"a": 1, "b": 1}, step)
+    inputs = OrderedDict(b=torch.full((2, 3, 1), 5.0), a=torch.ones(2, 3, 1))
+    for start in [
+        None,
+        OrderedDict(b=torch.zeros(2, 1), a=torch.zeros(2, 1)),
+        dict(a=torch.zeros(2, 1), b=torch.zeros(2, 1)),
+    ]:
+        for lengths in [None, [3, 3]]:
+            outputs, state = dynamic_rnn(cell, inputs, lengths, start, torch.float32)
+            assert (outputs["a"] == 1).all()
+            assert (outputs["b"] == 50).all()
+            assert state["a"].tolist() == [[3.0], [3.0]]
+            assert state["b"].tolist() == [[30.0], [30.0]]
+    assert list(map_structure(lambda leaf: leaf, inputs)) == ["b", "a"]
 
 
 def test_the_cell_sees_the_containers_of_the_inputs() -> None:

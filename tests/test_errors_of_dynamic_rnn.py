@@ -61,7 +61,7 @@ def test_lengths_that_are_no_vector_are_a_value_error(lengths: Any) -> None:
 
 @pytest.mark.parametrize("lengths", [[2.0, 3.0], [True, False], np.array([1.5, 2.5]), torch.tensor([1.0, 2.0])])
 def test_float_and_bool_lengths_are_a_type_error(lengths: Any) -> None:
-    with pytest.raises(TypeError, match=r"sequence_length must hold ints, but is torch\.(float|bool)"):
+    with pytest.raises(TypeError, match=r"sequence_length must hold ints, but (is torch\.float|has a bool)"):
         dynamic_rnn(gru(), X, lengths, dtype=torch.float32)
 
 
@@ -147,7 +147,7 @@ def test_an_output_size_that_is_not_fully_defined_is_a_value_error(size: Any) ->
     ("lengths", "message"),
     [
         ([4, 5], r"sequence_length\[1\] is 5, but inputs have only 4 steps"),
-        ([-1, 2], r"sequence_length\[0\] is -1: a length cannot be negative"),
+        ([-1, 2], r"sequence_length\[0\] is -1, but a length cannot be negative"),
         ([2**33 + 2, 1], r"sequence_length\[0\] is 8589934594, but inputs have only 4 steps"),
     ],
 )
@@ -196,6 +196,24 @@ def test_a_tensor_for_a_nested_state_is_a_value_error() -> None:
         dynamic_rnn(LSTMCell(5), X, initial_state=torch.zeros(2, 10))
 
 
+def test_with_lengths_a_state_must_have_a_row_for_each_row() -> None:
+    cell = Returns(1, 1, lambda x, s: (s + 1, s + 1))
+    with pytest.raises(ValueError, match=r"initial_state has shape \[1, 1\], but inputs have a batch of 2"):
+        dynamic_rnn(cell, X, [3, 2], torch.zeros(1, 1))
+
+
+def test_containers_of_a_state_are_compared_with_what_the_cell_returns() -> None:
+    """TensorFlow does not look at `state_size` for this; only namedtuples are refused before the first step."""
+    cell = Returns([1, 1], 3, lambda x, s: (x, s))
+    _, state = dynamic_rnn(cell, X, [3, 2], (torch.zeros(2, 1), torch.zeros(2, 1)))
+    assert isinstance(state, tuple)
+
+
+def test_the_rank_of_the_inputs_is_told_before_the_containers_of_a_state() -> None:
+    with pytest.raises(ValueError, match="must have rank at least 3"):
+        dynamic_rnn(LSTMCell(5), torch.zeros(2, 3), initial_state=(torch.zeros(2, 5), torch.zeros(2, 5)))
+
+
 def test_none_inside_an_initial_state_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="initial_state: None values not supported"):
         dynamic_rnn(LSTMCell(5), X, initial_state=LSTMStateTuple(None, torch.zeros(2, 5)))
@@ -221,7 +239,7 @@ def test_outputs_of_another_dtype_than_dtype_are_a_type_error(lengths: Any) -> N
 @pytest.mark.parametrize("lengths", [None, [4, 2]])
 def test_a_state_that_changes_its_shape_is_a_value_error(lengths: Any) -> None:
     growing = Returns(3, 3, lambda x, s: (x, torch.cat([s, s], 1)))
-    with pytest.raises(ValueError, match=r"new state has shape \[2, 6\], but a state may not change .* \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"new state has shape \[2, 6\], but its state may not change .* \[2, 3\]"):
         dynamic_rnn(growing, X, lengths, dtype=torch.float32)
 
 
@@ -264,6 +282,25 @@ def test_without_lengths_an_output_is_put_into_the_containers_of_output_size() -
 def test_a_cell_that_returns_numbers_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="the cell's new state must be made of tensors, but has a float"):
         dynamic_rnn(Returns(3, 3, lambda x, s: (x, 1.0)), X, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+def test_a_cell_that_returns_only_a_state_is_a_type_error(batch_size: int) -> None:
+    cell = Returns(3, 3, lambda x, s: s)
+    with pytest.raises(TypeError, match=r"a cell must return \(output, new_state\), but this one returned a leaf"):
+        dynamic_rnn(cell, X[:1].expand(batch_size, 4, 3), dtype=torch.float32)
+
+
+@pytest.mark.parametrize("step", [lambda x, s: (s.add_(x), s), lambda x, s: (x.mul_(2), s)], ids=["state", "inputs"])
+def test_a_cell_that_works_in_place_is_a_runtime_error(step: Any) -> None:
+    with pytest.raises(RuntimeError, match="the cell changed its inputs or its state in place"):
+        dynamic_rnn(Returns(3, 3, step), X.clone(), dtype=torch.float32)
+
+
+def test_a_packed_sequence_is_a_type_error_that_says_what_to_give() -> None:
+    packed = nn.utils.rnn.pack_padded_sequence(X, torch.tensor([4, 2]), batch_first=True)
+    with pytest.raises(TypeError, match="inputs is a PackedSequence: give the padded tensor and its lengths"):
+        dynamic_rnn(gru(), packed, dtype=torch.float32)
 
 
 def test_a_one_element_list_is_a_structure_and_no_tensor() -> None:

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import unspool
-from tests.cells import Plus1
-from unspool import GRUCell, LSTMCell, raw_rnn, static_rnn
+from tests.cells import Plus1, Returns
+from unspool import GRUCell, LSTMCell, LSTMStateTuple, raw_rnn, static_rnn
 
 X = torch.zeros(2, 4, 3)
 STEPS = [torch.zeros(2, 3)] * 4
@@ -73,6 +73,14 @@ def test_static_rnn_checks_lengths(lengths: Any, error: type[Exception], message
 def test_static_rnn_leaves_a_depth_that_changes_to_the_cell() -> None:
     with pytest.raises(ValueError, match="gru_cell: inputs have depth 4, but the cell was built for 3"):
         static_rnn(gru(), [torch.zeros(2, 3), torch.zeros(2, 4)], dtype=torch.float32)
+
+
+def test_static_rnn_without_lengths_leaves_the_containers_of_a_state_to_the_cell() -> None:
+    state = (torch.zeros(2, 5), torch.zeros(2, 5))
+    _, final = static_rnn(LSTMCell(5), STEPS, state)
+    assert isinstance(final, LSTMStateTuple)
+    with pytest.raises(TypeError, match=r"initial_state is a tuple.*write LSTMStateTuple\(c=\.\.\., h=\.\.\.\)"):
+        static_rnn(LSTMCell(5), STEPS, state, sequence_length=[4, 2])
 
 
 # -- bidirectional loops -----------------------------------------------------------------------------------------------
@@ -139,6 +147,19 @@ def test_stacks_refuse_layers_that_do_not_match(loop: Any, arguments: dict[str, 
         loop(**{"cells_fw": [gru()], "cells_bw": [gru()], "inputs": inputs, "dtype": torch.float32, **arguments})
 
 
+def test_directions_that_cannot_be_joined() -> None:
+    scalar = Returns(torch.Size([]), torch.Size([]), lambda x, s: (s, s))
+    with pytest.raises(ValueError, match="no axis along which two directions could be joined"):
+        unspool.static_bidirectional_rnn(scalar, scalar, STEPS, dtype=torch.float32)
+    pair = Returns(3, (3, 3), lambda x, s: ((x, x), s))
+    for run in [
+        lambda: unspool.static_bidirectional_rnn(gru(), pair, STEPS, dtype=torch.float32),
+        lambda: unspool.stack_bidirectional_dynamic_rnn([gru()], [pair], X, dtype=torch.float32),
+    ]:
+        with pytest.raises(ValueError, match=r"cell_bw.output_size is a tuple of 2, but cell_fw.output_size is a leaf"):
+            run()
+
+
 def test_stacks_name_the_layer_that_is_no_cell() -> None:
     with pytest.raises(TypeError, match=r"The argument 'cells_bw\[1\]' .*is not an RNNCell"):
         unspool.stack_bidirectional_dynamic_rnn([gru(), gru()], [gru(), 3], X, dtype=torch.float32)
@@ -193,11 +214,45 @@ def test_raw_rnn_refuses_a_loop_fn_that_returns_something_else() -> None:
         (dict(first=dict(emit=torch.zeros(2, 5))), ValueError, r"emit_output has shape \[2, 5\], but .* \[2, 2, 5\]"),
         (dict(first=dict(emit=torch.zeros(5).double())), TypeError, "emit_output is torch.float32, but its template"),
         (dict(later=dict(emit=(torch.zeros(2, 5),))), ValueError, "emit_output is a tuple of 1, but its template is"),
-        (dict(later=dict(inputs=[torch.zeros(2, 3)])), ValueError, "next_input is a list of 1, but the input before"),
+        (
+            dict(later=dict(inputs=[torch.zeros(2, 3)])),
+            ValueError,
+            "next_input is a list of 1, but the input is a leaf",
+        ),
         (dict(later=dict(state=[torch.zeros(2, 5)])), ValueError, "next_cell_state is a list of 1, but the state"),
     ],
 )
 def test_raw_rnn_checks_what_loop_fn_returns(changes: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        raw_rnn(gru(), loop_fn_with(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (dict(first=dict(state=None)), ValueError, "next_cell_state: None values not supported"),
+        (dict(first=dict(state=torch.zeros(1, 5))), ValueError, r"the initial state has shape \[1, 5\], but .* of 2"),
+        (
+            dict(later=dict(state=torch.zeros(2, 1))),
+            ValueError,
+            r"next_cell_state has shape \[2, 1\], but the state may",
+        ),
+        (dict(later=dict(state=torch.zeros(2, 5).double())), TypeError, r"next_cell_state is torch\.float64, but the"),
+        (
+            dict(later=dict(inputs=torch.zeros(2, 4))),
+            ValueError,
+            r"next_input has shape \[2, 4\], but the input",
+        ),
+        (dict(first=dict(finished=[0, 1])), TypeError, r"finished must be bool, but is torch\.int64"),
+        (
+            dict(later=dict(finished=torch.tensor([[True], [True]]))),
+            ValueError,
+            r"one entry a row, \[2\], but has .* 1\]",
+        ),
+        (dict(later=dict(finished=torch.tensor([True]))), ValueError, r"one entry a row, \[2\], but has shape \[1\]"),
+    ],
+)
+def test_raw_rnn_does_not_broadcast(changes: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         raw_rnn(gru(), loop_fn_with(**changes))
 
@@ -266,5 +321,7 @@ def test_tensor_array_errors() -> None:
         array.read(2)
     with pytest.raises(IndexError, match="cannot write at index -1"):
         array.write(-1, torch.zeros(3))
+    with pytest.raises(ValueError, match=r"the elements have shape \[2\], but the value has \[3\]"):
+        unspool.TensorArray(element_shape=[2]).write(0, torch.zeros(3))
     with pytest.raises(ValueError, match="needs an element_shape"):
         unspool.TensorArray().stack()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -113,6 +114,27 @@ def test_a_tensor_array_in_the_loop_state_grows() -> None:
         return at(4, 4, 4)(time), torch.zeros(B, 5), start, output, array.write(time, torch.tensor(float(time)))
 
     assert raw_rnn(Plus1(), loop_fn)[2].stack().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_numpy_is_accepted_at_every_call() -> None:
+    def loop_fn(time: int, output: Any, state: Any, loop_state: Any) -> Any:
+        start = np.zeros((B, 5), np.float32) if output is None else state
+        return np.array([time >= 2] * B), np.zeros((B, 5), np.float32), start, output, None
+
+    emits, _, _ = raw_rnn(Plus1(), loop_fn)
+    assert emits.stack().shape == (2, B, 5)
+
+
+def test_under_autocast_states_and_emits_keep_their_dtype() -> None:
+    cell = LSTMCell(4, num_proj=5, input_size=5)
+
+    def loop_fn(time: int, output: Any, state: Any, loop_state: Any) -> Any:
+        start = cell.zero_state(B, torch.float32) if output is None else state
+        return at(2, 2, 2)(time), torch.ones(B, 5), start, output, None
+
+    with torch.autocast("cpu", torch.bfloat16):
+        emits, state, _ = raw_rnn(cell, loop_fn)
+    assert emits.stack().dtype == state.h.dtype == torch.float32
 
 
 def test_sampling_until_an_end_of_sequence_token() -> None:

@@ -6,43 +6,61 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from unspool.dtypes import may_mix
 from unspool.sizes import shape_of
-from unspool.structure import Structure, check_same_structure, flatten, map_structure, unflatten_as
+from unspool.structure import Structure, check_same_structure, describe, flatten, map_structure, unflatten_as
+
+
+def step(cell: Any, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
+    """`cell(inputs, state)`, if it returns an output and a state and leaves what it was given as it was."""
+    given = [leaf for leaf in flatten((inputs, state)) if isinstance(leaf, Tensor) and not leaf.is_inference()]
+    versions = [leaf._version for leaf in given]
+    returned: Any = cell(inputs, state)
+    if type(returned) not in (tuple, list) or len(returned) != 2:
+        raise TypeError(f"a cell must return (output, new_state), but this one returned {describe(returned)}")
+    if versions != [leaf._version for leaf in given]:
+        raise RuntimeError("the cell changed its inputs or its state in place: earlier steps and the caller need them")
+    return tuple(returned)
 
 
 def checked_step(
     cell: Any, inputs: Structure, state: Structure, output_dtype: torch.dtype, *, same_containers: bool
 ) -> tuple[Structure, Structure]:
-    """`cell(inputs, state)`, if the output is what `output_size` says and the new state is like the old one.
+    """`step`, if the output is what `output_size` says and the new state is like the old one.
 
     As in TensorFlow, the containers of the output must be those of `output_size` only where there are lengths
     (`same_containers`); else the output is put into them.
     """
-    output, new_state = cell(inputs, state)
+    output, new_state = step(cell, inputs, state)
     if same_containers:
         check_same_structure(cell.output_size, output, name="the cell's output", like="cell.output_size")
-    check_same_structure(state, new_state, name="the cell's new state", like="its state")
     leaves, sizes = flatten(output), flatten(cell.output_size)
     if len(leaves) != len(sizes):
         raise ValueError(f"the cell's output has {len(leaves)} tensors, but cell.output_size has {len(sizes)}")
     batch_size = next((leaf.shape[0] for leaf in flatten(inputs)), 0)
     shapes = [(batch_size, *shape_of(size, "cell.output_size")) for size in sizes]
     leaves = [
-        _checked(leaf, shape, output_dtype, "the cell's output", "cell.output_size says")
+        checked(leaf, shape, output_dtype, "the cell's output", "cell.output_size says")
         for leaf, shape in zip(leaves, shapes, strict=True)
     ]
-    states = [
-        _checked(new, old.shape, old.dtype, "the cell's new state", "a state may not change between steps: it was")
-        if isinstance(old, Tensor)
-        else new
-        for old, new in zip(flatten(state), flatten(new_state), strict=True)
+    return unflatten_as(cell.output_size, leaves), checked_like(state, new_state, "the cell's new state", "its state")
+
+
+def checked_like(old: Structure, new: Structure, name: str, like: str) -> Structure:
+    """`new`, if it has the containers of `old` and its tensors the shapes and dtypes."""
+    check_same_structure(old, new, name=name, like=like)
+    law = f"{like} may not change between steps: it was"
+    leaves = [
+        checked(now, before.shape, before.dtype, name, law) if isinstance(before, Tensor) else now
+        for before, now in zip(flatten(old), flatten(new), strict=True)
     ]
-    return unflatten_as(cell.output_size, leaves), unflatten_as(state, states)
+    return unflatten_as(old, leaves)
 
 
-def _checked(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str, law: str) -> Tensor:
+def checked(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str, law: str) -> Tensor:
+    """`value`, if it is a tensor of that shape and dtype; `law` says why it should be."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be made of tensors, but has a {type(value).__name__}")
     if value.shape != shape:
@@ -104,7 +122,7 @@ def gradient_sources(cell: Any, *structures: Structure) -> list[Tensor]:
     """Everything a step of `cell` on `structures` could send a gradient to."""
     weights = list(cell.parameters()) if isinstance(cell, nn.Module) else []
     leaves = [leaf for leaf in [*weights, *flatten(structures)] if isinstance(leaf, Tensor)]
-    return [leaf for leaf in leaves if leaf.requires_grad]
+    return [leaf for leaf in leaves if leaf.requires_grad and not is_lazy(leaf)]
 
 
 def attach(structure: Structure, sources: list[Tensor]) -> Structure:

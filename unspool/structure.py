@@ -6,7 +6,8 @@ although it is a tuple: it is one shape, not several sizes. Dicts are walked in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, overload
 
 import optree
@@ -17,12 +18,27 @@ Structure: TypeAlias = Any
 
 def flatten(structure: Structure) -> list[Any]:
     """The leaves of `structure`, in order."""
-    return optree.tree_leaves(structure, none_is_leaf=True)
+    parts = optree.tree_leaves(structure, _is_ordered, none_is_leaf=True)
+    return [leaf for part in parts for leaf in (flatten(dict(part)) if _is_ordered(part) else [part])]
 
 
-def unflatten_as(structure: Structure, leaves: list[Any]) -> Structure:
+def unflatten_as(structure: Structure, leaves: Iterable[Any]) -> Structure:
     """Puts `leaves` into the containers of `structure`."""
-    return optree.tree_unflatten(optree.tree_structure(structure, none_is_leaf=True), leaves)
+    remaining = iter(leaves)
+    parts, containers = optree.tree_flatten(structure, _is_ordered, none_is_leaf=True)
+    return optree.tree_unflatten(containers, [_fill(part, remaining) for part in parts])
+
+
+def _is_ordered(part: Structure) -> bool:
+    # optree walks an OrderedDict as it was written and a dict by its keys; a leaf must not depend on which it is in.
+    return type(part) is OrderedDict
+
+
+def _fill(part: Structure, remaining: Iterator[Any]) -> Structure:
+    if not _is_ordered(part):
+        return next(remaining)
+    filled = unflatten_as(dict(part), remaining)
+    return OrderedDict((key, filled[key]) for key in part)
 
 
 @overload
@@ -50,8 +66,9 @@ def check_same_structure(expected: Structure, given: Structure, *, name: str, li
     """Raises unless `given` (called `name`) has the containers of `expected` (called `like`).
 
     As in TensorFlow, a container of another type is a `TypeError`; a leaf where a container should be, or the
-    reverse, or another number of elements is a `ValueError`. With `opaque`, an empty tuple in `expected` stands for
-    anything: it is how a cell declares a part of its state that has no size, such as a `TensorArray`.
+    reverse, or another number of elements is a `ValueError`. Any kind of dict will do for a dict. With `opaque`, an
+    empty tuple in `expected` stands for anything: it is how a cell declares a part of its state that has no size, such
+    as a `TensorArray`.
 
     >>> check_same_structure((1, 2), [1, 2], name="initial_state", like="cell.state_size")
     Traceback (most recent call last):
@@ -74,6 +91,17 @@ def check_same_structure(expected: Structure, given: Structure, *, name: str, li
     for key, child in want.items():
         step = f".{key}" if _fields(expected) else f"[{key!r}]"
         check_same_structure(child, have[key], name=name + step, like=like + step, opaque=opaque)
+
+
+def check_namedtuples(expected: Structure, given: Structure, *, name: str, like: str) -> None:
+    """`check_same_structure`, but only of the namedtuples in `expected`: their fields have an order to be mistaken."""
+    if _fields(expected):
+        check_same_structure(expected, given, name=name, like=like)
+    elif not is_leaf(expected) and not is_leaf(given):
+        have = children(given)
+        for key, child in children(expected).items():
+            if key in have:
+                check_namedtuples(child, have[key], name=f"{name}[{key!r}]", like=f"{like}[{key!r}]")
 
 
 def describe(structure: Structure) -> str:

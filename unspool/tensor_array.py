@@ -46,6 +46,9 @@ class TensorArray:
             raise ValueError(f"element {index} of the TensorArray is written already")
         if self.dtype is not None and value.dtype != self.dtype:
             raise TypeError(f"the TensorArray holds {self.dtype}, but the value is {value.dtype}")
+        if self.element_shape is not None and tuple(value.shape) != self.element_shape:
+            expected = list(self.element_shape)
+            raise ValueError(f"the elements have shape {expected}, but the value has {list(value.shape)}")
         elements = self._elements + [None] * (index + 1 - self.size())
         elements[index] = value
         return TensorArray(self.dtype or value.dtype, element_shape=self.element_shape, elements=elements)

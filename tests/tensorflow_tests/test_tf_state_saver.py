@@ -45,7 +45,7 @@ def check_against_one_long_run(cell, saver, state_name):
     for part in (steps[:3], steps[3:]):
         part_outputs, state = static_state_saving_rnn(cell, part, saver, state_name)
         outputs += part_outputs
-        assert all(saver.kept[name] is leaf for name, leaf in zip(names, flatten(state), strict=True))
+        assert all(torch.equal(saver.kept[name], leaf) for name, leaf in zip(names, flatten(state), strict=True))
     whole, final = static_rnn(cell, steps, initial_state=_in_place_of(cell.state_size, iter(start)))
     assert_same(outputs, whole)
     assert_same(state, final)

@@ -16,8 +16,16 @@ def _hard_sigmoid(x: Tensor) -> Tensor:
     return torch.clamp(0.2 * x + 0.5, 0.0, 1.0)
 
 
+def _leaky_relu(x: Tensor) -> Tensor:
+    return F.leaky_relu(x, 0.2)  # TensorFlow's slope; torch's is 0.01
+
+
 def _linear(x: Tensor) -> Tensor:
     return x
+
+
+def _log_softmax(x: Tensor) -> Tensor:
+    return torch.log_softmax(x, -1)
 
 
 def _softmax(x: Tensor) -> Tensor:
@@ -34,11 +42,15 @@ BY_NAME: dict[str, Activation] = {
     "exponential": torch.exp,
     "gelu": F.gelu,
     "hard_sigmoid": _hard_sigmoid,
+    "leaky_relu": _leaky_relu,
     "linear": _linear,
+    "log_softmax": _log_softmax,
     "mish": F.mish,
     "relu": torch.relu,
+    "relu6": F.relu6,
     "selu": torch.selu,
     "sigmoid": torch.sigmoid,
+    "silu": F.silu,
     "softmax": _softmax,
     "softplus": _softplus,
     "softsign": F.softsign,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unspool.cells.activations import as_activation
-from unspool.cells.layer import LayerRNNCell, check_units, check_width, glorot_uniform
+from unspool.cells.layer import LayerRNNCell, check_units
 
 
 class BasicRNNCell(LayerRNNCell):
@@ -20,6 +20,7 @@ class BasicRNNCell(LayerRNNCell):
         reuse: only None or False; a cell owns its weights.
         name: the cell's name among TensorFlow's variables.
         dtype: the dtype of the weights; by default that of the first inputs.
+        trainable: whether the weights require gradients.
         input_size: the depth D of the inputs, to build the weights at once.
 
     Weights: `kernel [D + N, N]`, `bias [N]`.
@@ -41,20 +42,18 @@ class BasicRNNCell(LayerRNNCell):
         name: str | None = None,
         dtype: Any = None,
         *,
+        trainable: bool = True,
         input_size: int | None = None,
     ) -> None:
-        super().__init__(name, dtype, reuse)
+        super().__init__(name, dtype, reuse, trainable)
         self.num_units = check_units("num_units", num_units)
         self.activation = as_activation(activation)
         self.state_size = self.output_size = self.num_units
-        self.declare_weights("kernel", "bias")
-        self.build_now(input_size)
+        self.declare(input_size)
 
-    def build(self, input_size: Any, **where: Any) -> None:
-        """Makes the weights for inputs `[batch, input_size]`."""
-        rows = check_width(input_size, self.name) + self.num_units
-        self.add_weight("kernel", (rows, self.num_units), glorot_uniform, **where)
-        self.add_weight("bias", (self.num_units,), nn.init.zeros_, **where)
+    def shapes(self, depth: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the weights."""
+        return {"kernel": (depth + self.num_units, self.num_units), "bias": (self.num_units,)}
 
     def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step; the output is the new state."""

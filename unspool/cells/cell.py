@@ -58,7 +58,9 @@ class RNNCell(LazyModule):
     output_size: Any
 
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(trainable, None if dtype is None else as_dtype(dtype))
+        weight_dtype = None if dtype is None else as_dtype(dtype)
+        super().__init__(trainable, weight_dtype)
+        self.dtype = weight_dtype
         self.name = name or snake_case(type(self).__name__)
 
     def __getattr__(self, name: str) -> Any:
@@ -121,6 +123,7 @@ class RNNCell(LazyModule):
         """
         dtype = None if dtype is None else as_dtype(dtype)
         if inputs is not None:
+            inputs = torch.as_tensor(inputs)
             if batch_size is not None and int(batch_size) != inputs.shape[0]:
                 raise ValueError(
                     f"batch size from input tensor is different from the argument: inputs have {inputs.shape[0]} rows, "
@@ -155,7 +158,12 @@ class RNNCell(LazyModule):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make another cell like this one, without its weights."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        arguments = inspect.signature(type(self)).parameters
+        for name in arguments:
+            if not hasattr(self, name):
+                kind = type(self).__name__
+                raise NotImplementedError(f"{kind} does not keep its argument {name!r}: it must override get_config")
+        return {name: getattr(self, name) for name in arguments}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> RNNCell:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.activations import as_activation
-from unspool.cells.layer import LayerRNNCell, check_initializer, check_units, check_width, glorot_uniform
+from unspool.cells.layer import LayerRNNCell, check_initializer, check_units, glorot_uniform
+from unspool.cells.lazy import Initializer
 
 
 class GRUCell(LayerRNNCell):
@@ -28,6 +29,7 @@ class GRUCell(LayerRNNCell):
         bias_initializer: fills both biases; by default the gates' are 1, to remember at first, the candidate's 0.
         name: the cell's name among TensorFlow's variables.
         dtype: the dtype of the weights; by default that of the first inputs.
+        trainable: whether the weights require gradients.
         input_size: the depth D of the inputs, to build the weights at once.
 
     Weights: `gates_kernel [D + N, 2 N]`, `gates_bias [2 N]`, `candidate_kernel [D + N, N]`, `candidate_bias [N]`.
@@ -60,25 +62,32 @@ class GRUCell(LayerRNNCell):
         name: str | None = None,
         dtype: Any = None,
         *,
+        trainable: bool = True,
         input_size: int | None = None,
     ) -> None:
-        super().__init__(name, dtype, reuse)
+        super().__init__(name, dtype, reuse, trainable)
         self.num_units = check_units("num_units", num_units)
         self.activation = as_activation(activation)
         self.kernel_initializer = check_initializer("kernel_initializer", kernel_initializer)
         self.bias_initializer = check_initializer("bias_initializer", bias_initializer)
         self.state_size = self.output_size = self.num_units
-        self.declare_weights(*self.variable_names)
-        self.build_now(input_size)
+        self.declare(input_size)
 
-    def build(self, input_size: Any, **where: Any) -> None:
-        """Makes the weights for inputs `[batch, input_size]`."""
-        rows, units = check_width(input_size, self.name) + self.num_units, self.num_units
-        kernel = self.kernel_initializer or glorot_uniform
-        self.add_weight("gates_kernel", (rows, 2 * units), kernel, **where)
-        self.add_weight("gates_bias", (2 * units,), self.bias_initializer or nn.init.ones_, **where)
-        self.add_weight("candidate_kernel", (rows, units), kernel, **where)
-        self.add_weight("candidate_bias", (units,), self.bias_initializer or nn.init.zeros_, **where)
+    def shapes(self, depth: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the weights."""
+        rows, units = depth + self.num_units, self.num_units
+        return {
+            "gates_kernel": (rows, 2 * units),
+            "gates_bias": (2 * units,),
+            "candidate_kernel": (rows, units),
+            "candidate_bias": (units,),
+        }
+
+    def initializer_of(self, weight: str) -> Initializer:
+        """What fills a weight."""
+        if weight.endswith("kernel"):
+            return self.kernel_initializer or glorot_uniform
+        return self.bias_initializer or (nn.init.ones_ if weight == "gates_bias" else nn.init.zeros_)
 
     def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step; the output is the new state."""

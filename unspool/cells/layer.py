@@ -6,10 +6,11 @@ import math
 import operator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
-from unspool.cells.lazy import Initializer
+from unspool.cells.lazy import Initializer, UnbuiltWeight
 from unspool.dtypes import may_mix
 
 
@@ -20,48 +21,83 @@ class LayerRNNCell(RNNCell):
     """
 
     first_kernel: str = "kernel"
+    """The weight whose rows are the inputs', then the output's width."""
 
-    def __init__(self, name: str | None, dtype: Any, reuse: bool | None) -> None:
-        super().__init__(name=name, dtype=dtype)
+    def __init__(self, name: str | None, dtype: Any, reuse: bool | None, trainable: bool) -> None:
+        super().__init__(trainable=trainable, name=name, dtype=dtype)
         self.reuse = check_reuse(reuse)
 
-    def build_now(self, input_size: int | None) -> None:
-        """Builds at construction, if the input size is given there."""
+    def shapes(self, depth: int) -> dict[str, tuple[int, ...]]:
+        """The shape of each weight for inputs of that depth, in the order of TensorFlow's variables."""
+        raise NotImplementedError
+
+    def initializer_of(self, weight: str) -> Initializer:
+        """What fills a weight."""
+        return nn.init.zeros_ if weight.endswith("bias") else glorot_uniform
+
+    def declare(self, input_size: int | None) -> None:
+        """Declares the weights, and makes them if the input size is given."""
+        self.declare_weights(*self.shapes(0))
         if input_size is not None:
             self.build(input_size)
+
+    def build(self, input_size: Any, **where: Any) -> None:
+        """Makes the weights for inputs `[batch, input_size]`."""
+        for name, shape in self.shapes(check_width(input_size, self.name)).items():
+            self.add_weight(name, shape, self.initializer_of(name), **where)
 
     @property
     def input_size(self) -> int | None:
         """The depth of the inputs; None until the cell is built."""
         return getattr(self, self.first_kernel).shape[0] - self.output_size if self.built else None
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        # An unbuilt cell takes any depth, but its weights must agree on it.
+        loaded = state_dict.get(prefix + self.first_kernel)
+        if not self.built and isinstance(loaded, Tensor) and not isinstance(loaded, UnbuiltWeight) and loaded.dim():
+            for name, shape in self.shapes(loaded.shape[0] - self.output_size).items():
+                have = state_dict.get(prefix + name)
+                if have is not None and (tuple(have.shape) != shape or loaded.shape[0] < self.output_size):
+                    raise ValueError(f"{prefix}{name} has shape {list(have.shape)}, which no {self!r} can have")
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
     def check_inputs(self, inputs: Any) -> None:
         """Raises unless `inputs` is a floating-point matrix."""
         check_matrix(self.name, inputs)
 
-    def check_step(self, inputs: Tensor, kernel: Tensor, **states: tuple[Tensor, int]) -> None:
+    def check_step(self, inputs: Tensor, kernel: Tensor, **states: tuple[Any, int]) -> None:
         """Raises `ValueError` unless inputs and states fit each other and the kernel, `TypeError` for mixed dtypes."""
-        check_matrix(self.name, inputs, kernel.shape[0] - self.output_size)
+        check_matrix(self.name, inputs, kernel, kernel.shape[0] - self.output_size)
         for name, (state, width) in states.items():
+            if not isinstance(state, Tensor):
+                raise TypeError(f"{self.name}: {name} must be a tensor, but is a {type(state).__name__}")
             if state.dim() != 2 or state.shape[0] != inputs.shape[0] or state.shape[1] != width:
                 raise ValueError(
                     f"{self.name}: {name} has shape {list(state.shape)}, expected {[inputs.shape[0], width]}"
                 )
-        for name, value in [("inputs are", inputs), *((f"{name} is", state) for name, (state, _) in states.items())]:
-            if value.dtype != kernel.dtype and not may_mix(value.device):
-                raise TypeError(f"{self.name}: {name} {value.dtype}, but the weights are {kernel.dtype}")
+            check_dtype(f"{self.name}: {name} is", state, kernel)
 
 
-def check_matrix(name: str, inputs: Any, depth: int | None = None) -> None:
-    """Raises unless `inputs` is a floating-point matrix, of the given depth if there is one."""
+def check_matrix(name: str, inputs: Any, kernel: Tensor | None = None, depth: int | None = None) -> None:
+    """Raises unless `inputs` is a floating-point matrix; given a kernel, of its dtype and depth (or the one given)."""
     if not isinstance(inputs, Tensor):
         raise TypeError(f"{name}: inputs must be a tensor [batch, depth], but are a {type(inputs).__name__}")
     if not (inputs.is_floating_point() or inputs.is_complex()):
         raise ValueError(f"{name}: RNN cell only supports floating point inputs, but got {inputs.dtype}")
     if inputs.dim() != 2:
         raise ValueError(f"{name}: inputs have shape {list(inputs.shape)}, but expected ndim=2: [batch, depth]")
-    if depth is not None and inputs.shape[1] != depth:
+    if kernel is None:
+        return
+    depth = kernel.shape[0] if depth is None else depth
+    if inputs.shape[1] != depth:
         raise ValueError(f"{name}: inputs have depth {inputs.shape[1]}, but the cell was built for {depth}")
+    check_dtype(f"{name}: inputs are", inputs, kernel)
+
+
+def check_dtype(what: str, value: Tensor, kernel: Tensor) -> None:
+    """Raises `TypeError` unless `value` has the dtype of the weights, or autocast takes care of it."""
+    if value.dtype != kernel.dtype and not may_mix(value.device):
+        raise TypeError(f"{what} {value.dtype}, but the weights are {kernel.dtype}")
 
 
 def check_reuse(reuse: bool | None) -> bool | None:
@@ -86,11 +122,12 @@ def check_units(name: str, units: Any) -> int:
 
 def check_width(input_size: Any, name: str = "cell") -> int:
     """`input_size` as an int, for cells that take one matrix; raises `ValueError` for anything else."""
+    width: Any = input_size[0] if isinstance(input_size, torch.Size) and len(input_size) == 1 else input_size
     try:
-        return operator.index(input_size)
+        return operator.index(width)
     except TypeError:
         raise ValueError(
-            f"{name}: input_size is {input_size!r}, but expected ndim=2 inputs [batch, depth]: one int"
+            f"{name}: rows of size {input_size!r} were given, but expected ndim=2: [batch, depth]"
         ) from None
 
 

@@ -20,18 +20,21 @@ class LazyModule(nn.Module):
 
     Weights are declared in `__init__`, where an optimiser finds them, and made in `build`. In between the module can be
     moved, copied, pickled, frozen and loaded.
+
+    New weights have the dtype that the module was given, else the one it was converted to, else the one `build` is
+    called with; and the device likewise.
     """
 
     built: bool
 
-    def __init__(self, trainable: bool, dtype: torch.dtype | None) -> None:
+    def __init__(self, trainable: bool, weight_dtype: torch.dtype | None) -> None:
         super().__init__()
         self.trainable = trainable
-        self.dtype = dtype
+        self.weight_dtype = weight_dtype
         self.built = False
-        # What a weight is before anybody says otherwise: a difference at build time means `.to()` was called.
-        blank = torch.empty(0)
-        self._unmoved = (blank.dtype, blank.device)
+        # Goes wherever the module goes: what has changed about it by the time of `build` was asked for.
+        self._blank = torch.empty(0)
+        self._unmoved = (self._blank.dtype, self._blank.device)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -54,31 +57,37 @@ class LazyModule(nn.Module):
             self.register_parameter(name, weight)
 
     def add_weight(self, name: str, shape: Sequence[int], initializer: Initializer, **where: Any) -> None:
-        """Makes the weight `name`, declared or not, and fills it.
-
-        Its dtype is the cell's own, else what the cell was converted to, else the one in `where`; its device likewise.
-        """
+        """Makes the weight `name`, declared or not, and fills it; one that is there already, loaded say, stays."""
         if name not in self._parameters:
             self.declare_weights(name)
-        self._materialize(name, shape, **where)
-        with torch.no_grad():
-            initializer(getattr(self, name))
+        weight: Any = self._parameters[name]
+        if isinstance(weight, UnbuiltWeight):
+            weight.materialize(tuple(shape), **where)
+            with torch.no_grad():
+                filled = initializer(weight)
+                # TensorFlow's initialisers return a tensor, torch's fill the one they are given.
+                if isinstance(filled, Tensor) and filled is not weight:
+                    weight.copy_(filled)
+        elif weight.shape != tuple(shape):
+            have, expected = list(weight.shape), list(shape)
+            raise ValueError(f"{type(self).__name__}: the weight {name!r} has shape {have}, but expected {expected}")
 
     def has_uninitialized_params(self) -> bool:
         """Whether a declared weight is still without its shape (torch's name for it)."""
         return any(isinstance(weight, UnbuiltWeight) for weight in self._parameters.values())
 
-    def _materialize(self, name: str, shape: Sequence[int], dtype: torch.dtype | None = None, device: Any = None):
-        weight = self._parameters[name]
-        if not isinstance(weight, UnbuiltWeight):
-            raise ValueError(f"{type(self).__name__}: the weight {name!r} is made already")
-        was_converted, was_moved = weight.dtype != self._unmoved[0], weight.device != self._unmoved[1]
-        dtype = self.dtype or (weight.dtype if was_converted else dtype)
-        weight.materialize(tuple(shape), dtype=dtype, device=weight.device if was_moved else device)
+    def where(self, dtype: torch.dtype | None = None, device: Any = None) -> dict[str, Any]:
+        """The dtype and device of new weights, if `build` is called with these."""
+        was_converted, was_moved = self._blank.dtype != self._unmoved[0], self._blank.device != self._unmoved[1]
+        return {
+            "dtype": self.weight_dtype or (self._blank.dtype if was_converted else dtype),
+            "device": self._blank.device if was_moved else device,
+        }
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> LazyModule:
         unbuilt = [name for name, weight in self._parameters.items() if isinstance(weight, UnbuiltWeight)]
         super()._apply(fn, recurse)
+        self._blank = fn(self._blank)
         for name in unbuilt:
             # A move between kinds of devices, to "meta" say, makes torch put a new parameter in the place of the old.
             moved: Any = self._parameters[name]
@@ -93,7 +102,7 @@ class LazyModule(nn.Module):
         for name, weight in self._parameters.items():
             loaded = state_dict.get(prefix + name)
             if isinstance(weight, UnbuiltWeight) and loaded is not None and not isinstance(loaded, UnbuiltWeight):
-                self._materialize(name, loaded.shape, loaded.dtype)
+                weight.materialize(tuple(loaded.shape), **self.where(loaded.dtype))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
         if was_unbuilt and not self.has_uninitialized_params():
             self.built = True
@@ -119,7 +128,7 @@ class UnbuiltWeight(UninitializedParameter):
 
 
 def _build_once(build: Callable[..., None]) -> Callable[..., None]:
-    """Marks a module as built when its outermost `build` returns, and refuses to build it again."""
+    """Marks a module as built when its `build` returns, and refuses to build it again."""
     parameters = inspect.signature(build).parameters.values()
     takes_where = any(each.kind is each.VAR_KEYWORD or each.name == "dtype" for each in parameters)
 
@@ -127,21 +136,30 @@ def _build_once(build: Callable[..., None]) -> Callable[..., None]:
     def wrapper(self: LazyModule, input_size: Any, **where: Any) -> None:
         if self.built:
             raise RuntimeError(f"{type(self).__name__} is built already; make a new one for another input size")
-        if takes_where:
-            build(self, input_size, **where)
-        else:
-            before = {id(part) for part in (*self.modules(), *self.parameters())}
-            build(self, input_size)
-            _move_new_parts(self, before, **where)
+        where = self.where(**where)
+        # Weights made in inference mode could never be trained.
+        with torch.inference_mode(False):
+            if takes_where:
+                build(self, input_size, **where)
+            else:
+                before = {id(part) for part in (*self.modules(), *self.parameters(), *self.buffers())}
+                build(self, input_size)
+                _adopt(self, before, **where)
         self.built = True
 
     return wrapper
 
 
-def _move_new_parts(cell: nn.Module, before: set[int], dtype: torch.dtype | None = None, device: Any = None) -> None:
-    for module in cell.modules():
-        if id(module) not in before:
-            module.to(device=device, dtype=dtype)
-    for weight in cell.parameters(recurse=False):
+def _adopt(module: LazyModule, before: set[int], **where: Any) -> None:
+    """Moves what `build` made without being told where, and freezes it if the module is not to be trained."""
+    for child in module.children():
+        if id(child) not in before:
+            child.to(**where)
+    for weight in module.parameters():
         if id(weight) not in before and not isinstance(weight, UninitializedParameter):
-            weight.data = weight.data.to(device=device, dtype=dtype)
+            weight.data = weight.data.to(**where)
+            weight.requires_grad_(weight.requires_grad and module.trainable)
+    for name, buffer in module.named_buffers(recurse=False):
+        if id(buffer) not in before:
+            dtype = where["dtype"] if buffer.is_floating_point() else None
+            setattr(module, name, buffer.to(device=where["device"], dtype=dtype))

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.activations import as_activation
-from unspool.cells.layer import LayerRNNCell, check_initializer, check_units, check_width, glorot_uniform
+from unspool.cells.layer import LayerRNNCell, check_initializer, check_units, glorot_uniform
+from unspool.cells.lazy import Initializer
 from unspool.structure import describe, is_leaf
 
 
@@ -46,6 +47,7 @@ class BasicLSTMCell(LayerRNNCell):
         reuse: only None or False; a cell owns its weights.
         name: the cell's name among TensorFlow's variables.
         dtype: the dtype of the weights; by default that of the first inputs.
+        trainable: whether the weights require gradients.
         input_size: the depth D of the inputs, to build the weights at once.
 
     Weights: `kernel [D + N, 4 N]` with gates in the order i, j, f, o, and `bias [4 N]`.
@@ -69,23 +71,21 @@ class BasicLSTMCell(LayerRNNCell):
         name: str | None = None,
         dtype: Any = None,
         *,
+        trainable: bool = True,
         input_size: int | None = None,
     ) -> None:
-        super().__init__(name, dtype, reuse)
+        super().__init__(name, dtype, reuse, trainable)
         self.num_units = units = check_units("num_units", num_units)
         self.forget_bias = forget_bias
         self.state_is_tuple = state_is_tuple
         self.activation = as_activation(activation)
         self.state_size = LSTMStateTuple(units, units) if state_is_tuple else 2 * units
         self.output_size = units
-        self.declare_weights("kernel", "bias")
-        self.build_now(input_size)
+        self.declare(input_size)
 
-    def build(self, input_size: Any, **where: Any) -> None:
-        """Makes the weights for inputs `[batch, input_size]`."""
-        units = self.num_units
-        self.add_weight("kernel", (check_width(input_size, self.name) + units, 4 * units), glorot_uniform, **where)
-        self.add_weight("bias", (4 * units,), nn.init.zeros_, **where)
+    def shapes(self, depth: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the weights."""
+        return {"kernel": (depth + self.num_units, 4 * self.num_units), "bias": (4 * self.num_units,)}
 
     def forward(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One step; the output is `h'`."""
@@ -113,7 +113,7 @@ class LSTMCell(LayerRNNCell):
         num_units: the width N of the memory.
         use_peepholes: whether the gates see the memory, unit by unit.
         cell_clip: bound of the memory's absolute value; None for none (0.0 clips to zero).
-        initializer: fills the kernel, the peepholes and the projection; Glorot's uniform by default.
+        initializer: fills the kernel, the peepholes (vectors) and the projection; Glorot's uniform by default.
         num_proj: the width P of output and `h`; None for N, without a projection.
         proj_clip: bound of the projection's absolute value; without `num_proj` it does nothing.
         num_unit_shards, num_proj_shards: in how many pieces a TensorFlow checkpoint holds kernel and projection;
@@ -124,6 +124,7 @@ class LSTMCell(LayerRNNCell):
         reuse: only None or False; a cell owns its weights.
         name: the cell's name among TensorFlow's variables.
         dtype: the dtype of the weights; by default that of the first inputs.
+        trainable: whether the weights require gradients.
         input_size: the depth D of the inputs, to build the weights at once. Only by keyword: TensorFlow's second
             positional argument is `use_peepholes`.
 
@@ -161,9 +162,10 @@ class LSTMCell(LayerRNNCell):
         name: str | None = None,
         dtype: Any = None,
         *,
+        trainable: bool = True,
         input_size: int | None = None,
     ) -> None:
-        super().__init__(name, dtype, reuse)
+        super().__init__(name, dtype, reuse, trainable)
         self.num_units = units = check_units("num_units", num_units)
         self.use_peepholes = use_peepholes
         self.cell_clip = cell_clip
@@ -177,24 +179,21 @@ class LSTMCell(LayerRNNCell):
         self.activation = as_activation(activation)
         self.output_size = width = self.num_proj or units
         self.state_size = LSTMStateTuple(units, width) if state_is_tuple else units + width
-        self.declare_weights("kernel", "bias")
-        if use_peepholes:
-            self.declare_weights("w_f_diag", "w_i_diag", "w_o_diag")
-        if self.num_proj:
-            self.declare_weights("projection_kernel")
-        self.build_now(input_size)
+        self.declare(input_size)
 
-    def build(self, input_size: Any, **where: Any) -> None:
-        """Makes the weights for inputs `[batch, input_size]`."""
-        units, rows = self.num_units, check_width(input_size, self.name) + self.output_size
-        initializer = self.initializer or glorot_uniform
-        self.add_weight("kernel", (rows, 4 * units), initializer, **where)
-        self.add_weight("bias", (4 * units,), nn.init.zeros_, **where)
+    def shapes(self, depth: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the weights."""
+        units, width = self.num_units, self.output_size
+        shapes: dict[str, tuple[int, ...]] = {"kernel": (depth + width, 4 * units), "bias": (4 * units,)}
         if self.use_peepholes:
-            for diagonal in ("w_f_diag", "w_i_diag", "w_o_diag"):
-                self.add_weight(diagonal, (units,), initializer, **where)
+            shapes.update(w_f_diag=(units,), w_i_diag=(units,), w_o_diag=(units,))
         if self.num_proj:
-            self.add_weight("projection_kernel", (units, self.num_proj), initializer, **where)
+            shapes.update(projection_kernel=(units, width))
+        return shapes
+
+    def initializer_of(self, weight: str) -> Initializer:
+        """What fills a weight."""
+        return nn.init.zeros_ if weight == "bias" else self.initializer or glorot_uniform
 
     def forward(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One step; the output is `h'`."""

@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from unspool.cells.cell import RNNCell
-from unspool.cells.like import assert_like_rnncell, variables_of, zero_state_of
+from unspool.cells.like import (
+    assert_like_rnncell,
+    check_inputs_of,
+    ensure_built_for,
+    variables_of,
+    zero_state_of,
+)
 from unspool.dtypes import as_dtype
 from unspool.structure import Structure, describe, is_leaf
 
@@ -67,14 +73,12 @@ class MultiRNNCell(RNNCell):
     def build(self, input_size: Any, **where: Any) -> None:
         """Builds every cell for the output of the one below it."""
         for cell in self.cells:
-            if isinstance(cell, RNNCell) and not cell.built:
-                cell.build(input_size, **where)
+            ensure_built_for(cell, input_size, **where)
             input_size = cell.output_size
 
     def check_inputs(self, inputs: Structure) -> None:
         """The lowest cell's check."""
-        if isinstance(self.cells[0], RNNCell):
-            self.cells[0].check_inputs(inputs)
+        check_inputs_of(self.cells[0], inputs)
 
     def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
         """A tuple of each cell's own zero state, or one tensor of zeros."""
@@ -116,13 +120,18 @@ class MultiRNNCell(RNNCell):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> MultiRNNCell:
-        """A new stack from what `get_config` returned; `custom_objects` finds classes that are not unspool's."""
-        import unspool
-
-        classes = {**vars(unspool), **(custom_objects or {})}
+        """A new stack from what `get_config` returned; `custom_objects` names classes that are no `RNNCell`."""
+        classes = {**_cell_classes(RNNCell), **(custom_objects or {})}
         cells: list[Any] = []
         for entry in config["cells"]:
             if entry["class_name"] not in classes:
                 raise ValueError(f"unknown cell class {entry['class_name']!r}: name it in custom_objects")
             cells.append(classes[entry["class_name"]].from_config(entry["config"]))
         return cls(cells, config["state_is_tuple"])
+
+
+def _cell_classes(base: type[RNNCell]) -> dict[str, type[RNNCell]]:
+    classes = {base.__name__: base}
+    for cls in base.__subclasses__():
+        classes |= _cell_classes(cls)
+    return classes

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 from unspool import engine
-from unspool.cells.cell import RNNCell
-from unspool.cells.like import assert_like_rnncell, initial_state_of, start_sequence
+from unspool.cells.like import assert_like_rnncell, initial_state_of, lazy_cell, start_sequence
 from unspool.dtypes import as_dtype
-from unspool.loops.lengths import as_lengths, check_lengths_fit, reverse_sequence
+from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
+from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.sizes import check_sizes
-from unspool.structure import Structure, check_same_structure, flatten, map_structure
+from unspool.structure import Structure, check_namedtuples, flatten, map_structure
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Sequences:
 
 def as_sequences(
     cell: Any,
+    initial_state: Structure,
     inputs: Structure,
     sequence_length: Any,
-    initial_state: Structure,
     dtype: Any,
     parallel_iterations: Any,
     time_major: bool,
@@ -58,6 +58,8 @@ def as_sequences(
 ) -> Sequences:
     """The arguments of `dynamic_rnn`, converted and checked."""
     assert_like_rnncell(cell_name, cell)
+    if isinstance(inputs, PackedSequence):
+        raise TypeError("inputs is a PackedSequence: give the padded tensor and its lengths as sequence_length instead")
     inputs = map_structure(lambda leaf: as_tensor(leaf, "inputs"), inputs)
     if not time_major:
         inputs = map_structure(lambda leaf: leaf.transpose(0, 1) if leaf.dim() >= 2 else leaf, inputs)
@@ -69,8 +71,8 @@ def as_sequences(
         raise ValueError(f"Expected inputs to have rank at least 2, but got shape {list(leaves[0].shape)}")
     batch_size = leaves[0].shape[1]
     state = as_state(cell, initial_state, dtype, batch_size, leaves[0].device, state_name)
-    if lengths is not None and lengths.shape[0] != batch_size:
-        raise ValueError(f"sequence_length has {lengths.shape[0]} entries, but inputs have a batch of {batch_size}")
+    if lengths is not None:
+        check_one_length_a_row(lengths, batch_size)
     check_parallel_iterations(parallel_iterations)
     for leaf in leaves:
         if leaf.dim() < 3:
@@ -83,45 +85,38 @@ def as_sequences(
             raise ValueError(f"{what} for all the tensors of inputs: {found}")
     output_dtype = as_output_dtype(dtype, state)
     check_sizes(cell.output_size, f"{cell_name}.output_size")
+    # TensorFlow leaves states to the cell, but a tuple in the place of an LSTMStateTuple, (h, c) as torch has it, would
+    # be taken in the wrong order; and with lengths, rows of states and of inputs are picked together.
+    check_namedtuples(cell.state_size, state, name=state_name, like=f"{cell_name}.state_size")
     if lengths is not None:
+        check_state_rows(state, batch_size, state_name)
         check_lengths_fit(lengths, leaves[0].shape[0])
     return Sequences(cell, inputs, lengths, state, output_dtype)
 
 
 def begin(cell: Any, step_inputs: Structure, state: Structure) -> None:
     """Makes `cell` ready for a sequence: built, with what is drawn once a sequence to be drawn anew."""
-    if isinstance(cell, RNNCell):
-        cell.ensure_built(step_inputs, state)
+    lazy: Any = lazy_cell(cell)
+    if lazy is not None:
+        lazy.ensure_built(step_inputs, state)
     start_sequence(cell)
 
 
-def as_tensor(leaf: Any, name: str) -> Tensor:
-    """A tensor from a tensor, an array or a number."""
-    if isinstance(leaf, Tensor):
-        return leaf
-    if leaf is None:
-        raise ValueError(f"{name}: None values not supported")
-    if isinstance(leaf, np.ndarray | np.generic | int | float | complex):
-        return torch.as_tensor(leaf)
-    raise TypeError(f"{name} must be made of tensors or arrays, but has a {type(leaf).__name__}: {leaf!r}")
-
-
 def as_state(cell: Any, initial_state: Structure, dtype: Any, batch_size: int, device: Any, name: str) -> Structure:
-    """The initial state, given or the cell's own."""
+    """The initial state, used as it is if it is given, else the cell's own."""
     dtype = None if dtype is None else as_dtype(dtype)
     if initial_state is None:
         if dtype is None:
             raise ValueError(f"If there is no {name}, you must give a dtype.")
         return initial_state_of(cell, batch_size, dtype, device)
-    # Only the containers: TensorFlow leaves shapes to the cell. A tuple in the place of an LSTMStateTuple is refused
-    # before it can be taken in the wrong order.
-    check_same_structure(cell.state_size, initial_state, name=name, like="cell.state_size", opaque=True)
-    return map_structure(lambda leaf: as_tensor(leaf, name) if _is_number_like(leaf) else leaf, initial_state)
+    return as_tensors(initial_state, name)
 
 
-def _is_number_like(leaf: Any) -> bool:
-    # Anything else in a state, such as a TensorArray, is the cell's own business.
-    return leaf is None or isinstance(leaf, np.ndarray | np.generic | int | float | complex)
+def check_state_rows(state: Structure, batch_size: int, name: str) -> None:
+    """Raises `ValueError` unless every tensor of `state` with rows has one for each row of the batch."""
+    for leaf in flatten(state):
+        if isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] != batch_size:
+            raise ValueError(f"{name} has shape {list(leaf.shape)}, but inputs have a batch of {batch_size}")
 
 
 def as_output_dtype(dtype: Any, state: Structure) -> torch.dtype:
@@ -139,7 +134,7 @@ def check_parallel_iterations(parallel_iterations: Any) -> None:
     """Raises what TensorFlow raises: `AssertionError` for no int, `TypeError` below 0. None and 0 mean 32."""
     if not parallel_iterations:
         return
-    if isinstance(parallel_iterations, bool) or not isinstance(parallel_iterations, int | np.integer):
+    if not isinstance(parallel_iterations, int | np.integer):
         raise AssertionError(f"parallel_iterations must be an int, but is {parallel_iterations!r}")
     if parallel_iterations < 0:
         raise TypeError(f"parallel_iterations must be positive, but is {parallel_iterations}")
@@ -151,12 +146,3 @@ def scope_name(scope: Any, default: str) -> str:
     if not isinstance(name, str):
         raise TypeError(f"scope must be a string, but is {scope!r}")
     return name
-
-
-def check_step_list(inputs: Any) -> Sequence[Structure]:
-    """`inputs`, if it is a list or tuple of at least one step."""
-    if not isinstance(inputs, list | tuple):
-        raise TypeError(f"inputs must be a list with one entry a step, but is a {type(inputs).__name__}")
-    if not inputs:
-        raise ValueError("inputs must not be empty: there is no step to run")
-    return inputs  # pyright: ignore[reportUnknownVariableType]

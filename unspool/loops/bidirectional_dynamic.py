@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.cells.like import assert_like_rnncell
 from unspool.loops.arguments import as_sequences, scope_name
+from unspool.loops.directions import both_directions
 from unspool.loops.dynamic import to_major
 from unspool.structure import Structure
 
@@ -46,21 +46,11 @@ def bidirectional_dynamic_rnn(
     >>> bool((bw[:, 0] == states[1]).all())
     True
     """
-    assert_like_rnncell("cell_fw", cell_fw)
-    assert_like_rnncell("cell_bw", cell_bw)
-    forwards, backwards = (
-        as_sequences(
-            cell,
-            inputs,
-            sequence_length,
-            initial_state,
-            dtype,
-            parallel_iterations,
-            time_major,
-            cell_name=f"cell_{direction}",
-            state_name=f"initial_state_{direction}",
-        )
-        for cell, initial_state, direction in [(cell_fw, initial_state_fw, "fw"), (cell_bw, initial_state_bw, "bw")]
+    forwards, backwards = both_directions(
+        as_sequences,
+        (cell_fw, cell_bw),
+        (initial_state_fw, initial_state_bw),
+        *(inputs, sequence_length, dtype, parallel_iterations, time_major),
     )
     name = scope_name(scope, "bidirectional_rnn")
     outputs_fw, state_fw = forwards.run(f"{name}/fw")

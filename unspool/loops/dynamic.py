@@ -38,8 +38,8 @@ def dynamic_rnn(
         dtype: the dtype of the zero state and the outputs; needed without `initial_state`, or if it has several.
         parallel_iterations: how many steps may be worked on at once; 32 by default. It never changes the result, and
             the plain loop, which is what runs today, takes one step at a time.
-        swap_memory: whether what backward needs may wait in host memory; it never changes the result. On a CPU there
-            is nowhere to swap to, and nothing happens.
+        swap_memory: whether what backward needs may wait in host memory; it never changes the result, and the plain
+            loop, which is what runs today, keeps everything where it is.
         time_major: whether inputs and outputs are `[time, batch, ...]`, which saves two transpositions.
         scope: a name for profiler ranges, "rnn" by default; give the same name to `tf_variables`.
 
@@ -59,7 +59,7 @@ def dynamic_rnn(
     >>> bool((outputs[1, 2:] == 0).all()), bool((outputs[1, 1] == state.h[1]).all())
     (True, True)
     """
-    sequences = as_sequences(cell, inputs, sequence_length, initial_state, dtype, parallel_iterations, time_major)
+    sequences = as_sequences(cell, initial_state, inputs, sequence_length, dtype, parallel_iterations, time_major)
     outputs, state = sequences.run(scope_name(scope, "rnn"))
     return to_major(outputs, time_major), state
 

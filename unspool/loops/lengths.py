@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unspool.loops.tensors import as_tensor
+
 
 def as_lengths(sequence_length: Any) -> Tensor:
     """`sequence_length` as an int64 vector, where it is; raises for anything that is not a vector of whole numbers.
@@ -14,16 +16,27 @@ def as_lengths(sequence_length: Any) -> Tensor:
     >>> as_lengths([3, 1])
     tensor([3, 1])
     """
-    try:
-        lengths = torch.as_tensor(sequence_length)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"sequence_length must be a vector of ints, but got {sequence_length!r}") from error
+    if type(sequence_length) in (list, tuple):
+        if any(isinstance(entry, bool) for entry in sequence_length):  # torch makes ints of bools among ints
+            raise TypeError(f"sequence_length must hold ints, but has a bool: {sequence_length!r}")
+        try:
+            lengths = torch.as_tensor(sequence_length)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"sequence_length must be a vector of ints, but got {sequence_length!r}") from error
+    else:
+        lengths = as_tensor(sequence_length, "sequence_length")
     if lengths.dim() != 1:
         raise ValueError(f"sequence_length must be a vector of length batch_size, but has shape {list(lengths.shape)}")
     whole = not (lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool)
     if not whole and lengths.numel():  # an empty list has no dtype of its own
         raise TypeError(f"sequence_length must hold ints, but is {lengths.dtype}")
     return lengths.to(torch.int64)
+
+
+def check_one_length_a_row(lengths: Tensor, batch_size: int) -> None:
+    """Raises `ValueError` unless there are as many lengths as rows."""
+    if len(lengths) != batch_size:
+        raise ValueError(f"sequence_length has {len(lengths)} entries, but inputs have a batch of {batch_size}")
 
 
 def check_lengths_fit(lengths: Tensor, steps: int) -> None:
@@ -33,11 +46,12 @@ def check_lengths_fit(lengths: Tensor, steps: int) -> None:
     """
     if lengths.device.type != "cpu":
         return
-    for row in ((lengths < 0) | (lengths > steps)).nonzero().flatten():
-        length = f"sequence_length[{int(row)}] is {int(lengths[row])}"
-        if lengths[row] < 0:
-            raise ValueError(f"{length}: a length cannot be negative")
-        raise ValueError(f"{length}, but inputs have only {steps} steps")
+    wrong = ((lengths < 0) | (lengths > steps)).nonzero()
+    if len(wrong):
+        row = int(wrong[0])
+        length = int(lengths[row])
+        law = "a length cannot be negative" if length < 0 else f"inputs have only {steps} steps"
+        raise ValueError(f"sequence_length[{row}] is {length}, but {law}")
 
 
 def reverse_sequence(values: Tensor, lengths: Tensor | None) -> Tensor:

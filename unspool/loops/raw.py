@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from unspool.cells.like import assert_like_rnncell
-from unspool.loops.arguments import as_tensor, begin, check_parallel_iterations, scope_name
+from unspool.loops.arguments import begin, check_parallel_iterations, check_state_rows, scope_name
+from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.sizes import check_sizes, shape_of
-from unspool.step import select_rows
+from unspool.step import checked, checked_like, select_rows, step
 from unspool.structure import Structure, check_same_structure, flatten, is_leaf, map_structure, unflatten_as
 from unspool.tensor_array import TensorArray
 
@@ -72,42 +73,51 @@ def raw_rnn(
     check_parallel_iterations(parallel_iterations)
 
     finished, inputs, state, template, loop_state = _call(loop_fn, 0, None, None, None)
-    inputs = map_structure(lambda leaf: as_tensor(leaf, "next_input"), inputs)
+    inputs, state = as_tensors(inputs, "next_input"), as_tensors(state, "next_cell_state")
     leaves = flatten(inputs)
-    if not leaves or any(leaf.dim() == 0 for leaf in leaves):
+    if not leaves or any(not isinstance(leaf, Tensor) or leaf.dim() == 0 for leaf in leaves):
         raise ValueError("next_input must be made of tensors [batch, ...]")
     batch_size = leaves[0].shape[0]
     if any(leaf.shape[0] != batch_size for leaf in leaves):
         raise ValueError(f"the batch sizes of next_input differ: {[leaf.shape[0] for leaf in leaves]}")
     check_same_structure(cell.state_size, state, name="the initial state", like="cell.state_size", opaque=True)
+    check_state_rows(state, batch_size, "the initial state")
     has_loop_state = loop_state is not None
     emits = _Emits(cell, template, state, batch_size)
-    finished = torch.as_tensor(finished, dtype=torch.bool)
+    finished = _as_finished(finished, batch_size)
 
     time = 0
     begin(cell, inputs, state)
     with torch.profiler.record_function(scope_name(scope, "rnn")):
         while not bool(finished.all()):
-            output, cell_state = cell(inputs, state)
+            output, cell_state = step(cell, inputs, state)
             check_same_structure(state, cell_state, name="the cell's new state", like="its state")
             check_same_structure(cell.output_size, output, name="the cell's output", like="cell.output_size")
+            time += 1
             now, next_inputs, next_state, emit, next_loop_state = _call(
-                loop_fn, time + 1, output, cell_state, loop_state if has_loop_state else None
+                loop_fn, time, output, cell_state, loop_state if has_loop_state else None
             )
-            check_same_structure(inputs, next_inputs, name="next_input", like="the input before")
-            check_same_structure(state, next_state, name="next_cell_state", like="the state before")
+            inputs = checked_like(inputs, as_tensors(next_inputs, "next_input"), "next_input", "the input")
+            next_state = checked_like(state, as_tensors(next_state, "next_cell_state"), "next_cell_state", "the state")
             emits.append(emit, finished)
             state = map_structure(lambda new, old, done=finished: select_rows(~done, new, old), next_state, state)
-            inputs = next_inputs
             loop_state = loop_state if next_loop_state is None else next_loop_state
-            finished = finished | torch.as_tensor(now, dtype=torch.bool, device=finished.device)
-            time += 1
+            finished = finished | _as_finished(now, batch_size).to(finished.device)
     return emits.arrays(), state, loop_state if has_loop_state else None
+
+
+def _as_finished(finished: Any, batch_size: int) -> Tensor:
+    finished = finished if isinstance(finished, Tensor) else torch.as_tensor(finished)
+    if finished.dtype != torch.bool:
+        raise TypeError(f"finished must be bool, but is {finished.dtype}")
+    if finished.dim() and finished.shape != (batch_size,):
+        raise ValueError(f"finished must have one entry a row, [{batch_size}], but has shape {list(finished.shape)}")
+    return finished
 
 
 def _call(loop_fn: LoopFn, *arguments: Any) -> tuple[Any, Any, Any, Any, Any]:
     returned: Any = loop_fn(*arguments)
-    if type(returned) not in (tuple, list) or len(returned) != 5:
+    if not issubclass(type(returned), tuple | list) or len(returned) != 5:
         raise ValueError(
             "loop_fn must return (finished, next_input, next_cell_state, emit_output, next_loop_state), "
             f"but returned {returned!r}"
@@ -132,15 +142,11 @@ class _Emits:
 
     def append(self, emit: Structure, finished: Tensor) -> None:
         check_same_structure(self._template, emit, name="emit_output", like="its template")
-        leaves = [as_tensor(leaf, "emit_output") for leaf in flatten(emit)]
-        for leaf, (shape, dtype) in zip(leaves, self._kinds, strict=True):
-            if tuple(leaf.shape) != shape:
-                raise ValueError(
-                    f"emit_output has shape {list(leaf.shape)}, but its template says {list(shape)}: a batch of "
-                    f"{shape[0]} rows, each as in the template, which has no batch dimension"
-                )
-            if leaf.dtype != dtype:
-                raise TypeError(f"emit_output is {leaf.dtype}, but its template is {dtype}")
+        law = "its template, which has no batch dimension, says"
+        leaves = [
+            checked(as_tensor(leaf, "emit_output"), shape, dtype, "emit_output", law)
+            for leaf, (shape, dtype) in zip(flatten(emit), self._kinds, strict=True)
+        ]
         self._steps.append([select_rows(~finished, leaf, leaf.new_zeros(())) for leaf in leaves])
 
     def arrays(self) -> Structure:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from unspool.loops.arguments import scope_name
-from unspool.loops.layers import bidirectional_layers
+from unspool.loops.directions import bidirectional_layers
 from unspool.loops.static_bidirectional import static_bidirectional_rnn
 from unspool.structure import Structure
 

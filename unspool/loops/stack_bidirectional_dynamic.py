@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from unspool.loops.arguments import scope_name
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
-from unspool.loops.layers import bidirectional_layers
-from unspool.structure import Structure, map_structure
+from unspool.loops.directions import bidirectional_layers, join
+from unspool.structure import Structure
 
 
 def stack_bidirectional_dynamic_rnn(
@@ -40,6 +38,7 @@ def stack_bidirectional_dynamic_rnn(
     Returns:
         The concatenated outputs of the last layer, the tuple of forward states and the tuple of backward states.
 
+    >>> import torch
     >>> from unspool import GRUCell, stack_bidirectional_dynamic_rnn
     >>> fw, bw = [GRUCell(4), GRUCell(2)], [GRUCell(4), GRUCell(2)]
     >>> outputs, states_fw, states_bw = stack_bidirectional_dynamic_rnn(
@@ -64,7 +63,7 @@ def stack_bidirectional_dynamic_rnn(
             time_major,
             scope=f"{name}/cell_{k}/bidirectional_rnn",
         )
-        inputs = map_structure(lambda fw, bw: torch.cat([fw, bw], 2), *outputs)
+        inputs = join(*outputs, axis=2)
         states.append(layer_states)
     states_fw, states_bw = zip(*states, strict=True)
     return inputs, states_fw, states_bw

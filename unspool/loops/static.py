@@ -11,10 +11,11 @@ from torch import Tensor
 
 from unspool import sizes
 from unspool.cells.like import assert_like_rnncell
-from unspool.loops.arguments import as_output_dtype, as_state, as_tensor, begin, check_step_list, scope_name
-from unspool.loops.lengths import as_lengths, check_lengths_fit, reverse_sequence
-from unspool.step import Rows, attach, gradient_sources
-from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.loops.arguments import as_output_dtype, as_state, begin, check_state_rows, scope_name
+from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
+from unspool.loops.tensors import as_tensor
+from unspool.step import Rows, attach, gradient_sources, step
+from unspool.structure import Structure, check_namedtuples, flatten, map_structure, unflatten_as
 
 
 def static_rnn(
@@ -54,7 +55,7 @@ def static_rnn(
     >>> len(outputs), outputs[-1] is state
     (5, True)
     """
-    return as_chain(cell, inputs, initial_state, dtype, sequence_length).run(scope_name(scope, "rnn"))
+    return as_chain(cell, initial_state, inputs, dtype, sequence_length).run(scope_name(scope, "rnn"))
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Chain:
     state: Structure
     lengths: Tensor | None
     output_dtype: torch.dtype | None
+    """Of the zeros past a row's length; without lengths there are none."""
 
     def run(self, scope: str) -> tuple[list[Structure], Structure]:
         """Runs the chain. `scope` names a profiler range."""
@@ -73,20 +75,20 @@ class Chain:
         begin(cell, self.inputs[0], state)
         with torch.profiler.record_function(scope):
             if self.lengths is None or self.output_dtype is None:
-                for step in self.inputs:
-                    output, state = cell(step, state)
+                for inputs in self.inputs:
+                    output, state = step(cell, inputs, state)
                     outputs.append(output)
                 return outputs, state
             first = flatten(self.inputs)[0]
             rows = Rows(self.lengths, len(self.inputs), first.device)
-            for time, step in enumerate(self.inputs[: rows.longest]):
-                output, state = rows.step(cell, time, step, state, self.output_dtype)
+            for time, inputs in enumerate(self.inputs[: rows.longest]):
+                output, state = rows.step(cell, time, inputs, state, self.output_dtype)
                 outputs.append(output)
             padding = len(self.inputs) - rows.longest
             if padding:
                 sources = gradient_sources(cell, list(self.inputs), self.state)
                 zeros = sizes.zeros(cell.output_size, first.shape[0], self.output_dtype, first.device)
-                outputs += [attach(zeros, sources)] * padding
+                outputs += [attach(zeros, sources) for _ in range(padding)]
                 state = attach(state, sources)
             return outputs, state
 
@@ -105,8 +107,8 @@ class Chain:
 
 def as_chain(
     cell: Any,
-    inputs: Any,
     initial_state: Structure,
+    inputs: Any,
     dtype: Any,
     sequence_length: Any,
     *,
@@ -115,7 +117,10 @@ def as_chain(
 ) -> Chain:
     """The arguments of `static_rnn`, converted and checked."""
     assert_like_rnncell(cell_name, cell)
-    check_step_list(inputs)
+    if type(inputs) not in (list, tuple):
+        raise TypeError(f"inputs must be a list with one entry a step, but is a {type(inputs).__name__}")
+    if not inputs:
+        raise ValueError("inputs must not be empty: there is no step to run")
     inputs = [map_structure(lambda leaf: as_tensor(leaf, "inputs"), step) for step in inputs]
     leaves = flatten(inputs)
     if not leaves:
@@ -134,7 +139,9 @@ def as_chain(
     if sequence_length is None:
         return Chain(cell, inputs, state, None, None)
     lengths = as_lengths(sequence_length)
-    if lengths.shape[0] != batch_size:
-        raise ValueError(f"sequence_length has {lengths.shape[0]} entries, but inputs have a batch of {batch_size}")
+    check_one_length_a_row(lengths, batch_size)
+    output_dtype = as_output_dtype(dtype, state)
+    check_namedtuples(cell.state_size, state, name=state_name, like=f"{cell_name}.state_size")
+    check_state_rows(state, batch_size, state_name)
     check_lengths_fit(lengths, len(inputs))
-    return Chain(cell, inputs, state, lengths, as_output_dtype(dtype, state))
+    return Chain(cell, inputs, state, lengths, output_dtype)

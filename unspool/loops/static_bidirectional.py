@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
-from unspool.cells.like import assert_like_rnncell
 from unspool.loops.arguments import scope_name
+from unspool.loops.directions import both_directions, check_can_be_joined, join
 from unspool.loops.static import as_chain
-from unspool.structure import Structure, map_structure
+from unspool.structure import Structure
 
 
 def static_bidirectional_rnn(
@@ -37,30 +35,19 @@ def static_bidirectional_rnn(
     Returns:
         The list of concatenated outputs, the forward state and the backward state.
 
+    >>> import torch
     >>> from unspool import GRUCell, static_bidirectional_rnn
     >>> steps = [torch.zeros(2, 3)] * 5
     >>> outputs, state_fw, state_bw = static_bidirectional_rnn(GRUCell(4), GRUCell(4), steps, dtype=torch.float32)
     >>> outputs[0].shape
     torch.Size([2, 8])
     """
-    assert_like_rnncell("cell_fw", cell_fw)
-    assert_like_rnncell("cell_bw", cell_bw)
-    forwards, backwards = (
-        as_chain(
-            cell,
-            inputs,
-            initial_state,
-            dtype,
-            sequence_length,
-            cell_name=f"cell_{direction}",
-            state_name=f"initial_state_{direction}",
-        )
-        for cell, initial_state, direction in [(cell_fw, initial_state_fw, "fw"), (cell_bw, initial_state_bw, "bw")]
+    forwards, backwards = both_directions(
+        as_chain, (cell_fw, cell_bw), (initial_state_fw, initial_state_bw), inputs, dtype, sequence_length
     )
+    check_can_be_joined(cell_fw, cell_bw)
     name = scope_name(scope, "bidirectional_rnn")
     outputs_fw, state_fw = forwards.run(f"{name}/fw")
     outputs_bw, state_bw = backwards.run_reversed(f"{name}/bw")
-    outputs = [
-        map_structure(lambda f, b: torch.cat([f, b], 1), fw, bw) for fw, bw in zip(outputs_fw, outputs_bw, strict=True)
-    ]
+    outputs = [join(fw, bw, axis=1) for fw, bw in zip(outputs_fw, outputs_bw, strict=True)]
     return outputs, state_fw, state_bw

@@ -44,4 +44,7 @@ class DeviceWrapper(RNNCellWrapper):
 
     def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step of the cell, with everything brought to its device."""
-        return self.cell(*map_structure(lambda leaf: leaf.to(self.device), (inputs, state)))
+        return self.cell(*map_structure(self._bring, (inputs, state)))
+
+    def _bring(self, leaf: Any) -> Any:
+        return leaf.to(self.device) if isinstance(leaf, Tensor) else leaf

@@ -107,8 +107,12 @@ class DropoutWrapper(RNNCellWrapper):
         if self.variational_recurrent:
             key = (place, value.device)
             if key not in self._masks:
-                noise = self._uniform((1, *shape_of(size, place)), value, place)
-                self._masks[key] = torch.floor(keep + noise).detach()
+                shape = (1, *shape_of(size, place))
+                if shape[1:] != value.shape[1:]:
+                    have, expected = list(value.shape[1:]), list(shape[1:])
+                    raise ValueError(f"{place} has rows of shape {have}, but the wrapper was told {expected}")
+                with torch.inference_mode(False):  # a mask may outlive the mode it was drawn in
+                    self._masks[key] = torch.floor(keep + self._uniform(shape, value, place)).detach()
             return value / keep * self._masks[key].to(value.dtype)
         if isinstance(keep, float) and keep == 0.0:
             raise ValueError(f"{place}: a keep probability of 0 would drop everything and scale it by infinity")

@@ -67,7 +67,7 @@ class EmbeddingWrapper(RNNCellWrapper):
     def forward(self, inputs: Tensor, state: Structure) -> tuple[Structure, Structure]:
         """One step of the cell on the rows that `inputs`, flattened, name."""
         self.check_inputs(inputs)
-        rows = F.embedding(inputs.reshape(-1), self.embedding)
+        rows = F.embedding(inputs.reshape(-1).long(), self.embedding)
         return self.cell(rows, state)
 
     def variables(self) -> Iterator[tuple[str, Tensor]]:

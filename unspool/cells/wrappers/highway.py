@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unspool.cells.layer import check_width, glorot_uniform
+from unspool.cells.layer import check_matrix, check_width, glorot_uniform
 from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.structure import Structure
@@ -58,6 +58,7 @@ class HighwayWrapper(RNNCellWrapper):
 
     def forward(self, inputs: Tensor, state: Structure) -> tuple[Tensor, Structure]:
         """One step of the cell, gated against its inputs."""
+        check_matrix(self.name, inputs, self.carry_w)
         output, new_state = self.cell(inputs, state)
         if inputs.shape != output.shape:
             raise ValueError(

@@ -67,7 +67,7 @@ class InputProjectionWrapper(RNNCellWrapper):
     def forward(self, inputs: Tensor, state: Structure) -> tuple[Structure, Structure]:
         """One step of the cell on the projected inputs."""
         kernel = self.kernel
-        check_matrix(self.name, inputs, kernel.shape[0])
+        check_matrix(self.name, inputs, kernel)
         projected = torch.addmm(self.bias, inputs, kernel)
         return self.cell(projected if self.activation is None else self.activation(projected), state)
 

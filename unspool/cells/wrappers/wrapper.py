@@ -8,7 +8,13 @@ from typing import Any
 from torch import Tensor
 
 from unspool.cells.cell import RNNCell
-from unspool.cells.like import assert_like_rnncell, variables_of, zero_state_of
+from unspool.cells.like import (
+    assert_like_rnncell,
+    check_inputs_of,
+    ensure_built_for,
+    variables_of,
+    zero_state_of,
+)
 from unspool.dtypes import as_dtype
 from unspool.structure import Structure
 
@@ -47,13 +53,11 @@ class RNNCellWrapper(RNNCell):
 
     def build_cell(self, input_size: Any, **where: Any) -> None:
         """Builds the wrapped cell for `input_size`, if it can be built and is not yet."""
-        if isinstance(self.cell, RNNCell) and not self.cell.built:
-            self.cell.build(input_size, **where)
+        ensure_built_for(self.cell, input_size, **where)
 
     def check_inputs(self, inputs: Structure) -> None:
         """The wrapped cell's check."""
-        if isinstance(self.cell, RNNCell):
-            self.cell.check_inputs(inputs)
+        check_inputs_of(self.cell, inputs)
 
     def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
         """The wrapped cell's own."""

@@ -1,0 +1,68 @@
+"""What the bidirectional loops share: two directions, and layers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+
+from unspool.cells.like import assert_like_rnncell
+from unspool.sizes import shape_of
+from unspool.structure import Structure, check_same_structure, flatten, map_structure
+
+Call = TypeVar("Call")
+
+
+def both_directions(
+    make: Callable[..., Call], cells: tuple[Any, Any], initial_states: tuple[Structure, Structure], *arguments: Any
+) -> tuple[Call, Call]:
+    """`make(cell, initial_state, *arguments)` forwards and backwards; everything is checked before either runs."""
+    names = ("fw", "bw")
+    for name, cell in zip(names, cells, strict=True):
+        assert_like_rnncell(f"cell_{name}", cell)
+    fw, bw = (
+        make(cell, initial_state, *arguments, cell_name=f"cell_{name}", state_name=f"initial_state_{name}")
+        for name, cell, initial_state in zip(names, cells, initial_states, strict=True)
+    )
+    return fw, bw
+
+
+def check_can_be_joined(cell_fw: Any, cell_bw: Any) -> None:
+    """Raises unless the outputs of both cells have the same containers, and an axis to be joined along."""
+    check_same_structure(
+        cell_fw.output_size, cell_bw.output_size, name="cell_bw.output_size", like="cell_fw.output_size"
+    )
+    for size in flatten((cell_fw.output_size, cell_bw.output_size)):
+        if not shape_of(size, "output_size"):
+            raise ValueError("outputs of size torch.Size([]) have no axis along which two directions could be joined")
+
+
+def join(fw: Structure, bw: Structure, axis: int) -> Structure:
+    """The outputs of both directions side by side, leaf by leaf."""
+    return map_structure(lambda forward, backward: torch.cat([forward, backward], axis), fw, bw)
+
+
+def bidirectional_layers(
+    cells_fw: Any, cells_bw: Any, initial_states_fw: Any, initial_states_bw: Any
+) -> Iterator[tuple[Any, Any, Structure, Structure]]:
+    """For each layer its two cells and their initial states; everything is checked before the first."""
+    for name, cells in [("cells_fw", cells_fw), ("cells_bw", cells_bw)]:
+        if not isinstance(cells, list):
+            raise ValueError(f"{name} must be a list of cells, one a layer, but is a {type(cells).__name__}")
+        if not cells:
+            raise ValueError(f"{name} is empty: there must be at least one layer")
+    if len(cells_fw) != len(cells_bw):
+        raise ValueError(f"cells_fw has {len(cells_fw)} layers, but cells_bw has {len(cells_bw)}")
+    for name, states in [("initial_states_fw", initial_states_fw), ("initial_states_bw", initial_states_bw)]:
+        if states is None:
+            continue
+        if not isinstance(states, list) or len(states) != len(cells_fw):  # pyright: ignore[reportUnknownArgumentType]
+            raise ValueError(f"{name} must be a list of {len(cells_fw)} states, one a layer, but is {states!r}")
+    for name, cells in [("cells_fw", cells_fw), ("cells_bw", cells_bw)]:
+        for k, cell in enumerate(cells):
+            assert_like_rnncell(f"{name}[{k}]", cell)
+    for cell_fw, cell_bw in zip(cells_fw, cells_bw, strict=True):
+        check_can_be_joined(cell_fw, cell_bw)
+    none = [None] * len(cells_fw)
+    return zip(cells_fw, cells_bw, initial_states_fw or none, initial_states_bw or none, strict=True)
