@@ -18,34 +18,41 @@ def step(cell: Any, inputs: Structure, state: Structure) -> tuple[Structure, Str
     given = [leaf for leaf in flatten((inputs, state)) if isinstance(leaf, Tensor) and not leaf.is_inference()]
     versions = [leaf._version for leaf in given]
     returned: Any = cell(inputs, state)
-    if type(returned) not in (tuple, list) or len(returned) != 2:
+    if not issubclass(type(returned), tuple | list) or len(returned) != 2:
         raise TypeError(f"a cell must return (output, new_state), but this one returned {describe(returned)}")
     if versions != [leaf._version for leaf in given]:
         raise RuntimeError("the cell changed its inputs or its state in place: earlier steps and the caller need them")
     return tuple(returned)
 
 
-def checked_step(
-    cell: Any, inputs: Structure, state: Structure, output_dtype: torch.dtype, *, same_containers: bool
-) -> tuple[Structure, Structure]:
-    """`step`, if the output is what `output_size` says and the new state is like the old one.
+class CheckedCell:
+    """A cell whose output must be what its `output_size` says, and its new state like the old one.
 
     As in TensorFlow, the containers of the output must be those of `output_size` only where there are lengths
     (`same_containers`); else the output is put into them.
     """
-    output, new_state = step(cell, inputs, state)
-    if same_containers:
-        check_same_structure(cell.output_size, output, name="the cell's output", like="cell.output_size")
-    leaves, sizes = flatten(output), flatten(cell.output_size)
-    if len(leaves) != len(sizes):
-        raise ValueError(f"the cell's output has {len(leaves)} tensors, but cell.output_size has {len(sizes)}")
-    batch_size = next((leaf.shape[0] for leaf in flatten(inputs)), 0)
-    shapes = [(batch_size, *shape_of(size, "cell.output_size")) for size in sizes]
-    leaves = [
-        checked(leaf, shape, output_dtype, "the cell's output", "cell.output_size says")
-        for leaf, shape in zip(leaves, shapes, strict=True)
-    ]
-    return unflatten_as(cell.output_size, leaves), checked_like(state, new_state, "the cell's new state", "its state")
+
+    def __init__(self, cell: Any, batch_size: int, output_dtype: torch.dtype, *, same_containers: bool) -> None:
+        self._cell, self._output_size, self._same_containers = cell, cell.output_size, same_containers
+        self._dtype = output_dtype
+        self._shapes = [(batch_size, *shape_of(size, "cell.output_size")) for size in flatten(cell.output_size)]
+
+    def __call__(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
+        """One step."""
+        output, new_state = step(self._cell, inputs, state)
+        if self._same_containers:
+            check_same_structure(self._output_size, output, name="the cell's output", like="cell.output_size")
+        leaves = flatten(output)
+        if len(leaves) != len(self._shapes):
+            raise ValueError(
+                f"the cell's output has {len(leaves)} tensors, but cell.output_size has {len(self._shapes)}"
+            )
+        leaves = [
+            checked(leaf, shape, self._dtype, "the cell's output", "cell.output_size says")
+            for leaf, shape in zip(leaves, self._shapes, strict=True)
+        ]
+        new_state = checked_like(state, new_state, "the cell's new state", "its state")
+        return unflatten_as(self._output_size, leaves), new_state
 
 
 def checked_like(old: Structure, new: Structure, name: str, like: str) -> Structure:
@@ -88,17 +95,15 @@ class Rows:
         self.shortest, self.longest = [int(n) for n in torch.aminmax(lengths)] if len(lengths) else (0, 0)
         self._lengths = lengths.to(device)
 
-    def step(
-        self, cell: Any, time: int, inputs: Structure, state: Structure, output_dtype: torch.dtype
-    ) -> tuple[Structure, Structure]:
+    def step(self, cell: CheckedCell, time: int, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """`cell(inputs, state)` for the rows that run at `time`; zeros and the old state for the others."""
         if time < self.shortest:
-            return checked_step(cell, inputs, state, output_dtype, same_containers=True)
+            return cell(inputs, state)
         alive = self._lengths > time
         own = torch.arange(len(alive), device=alive.device)
         rows = torch.where(alive, own, self._lengths.argmax())
         borrowed_inputs, borrowed_state = map_structure(lambda leaf: _take(leaf, rows), (inputs, state))
-        output, new_state = checked_step(cell, borrowed_inputs, borrowed_state, output_dtype, same_containers=True)
+        output, new_state = cell(borrowed_inputs, borrowed_state)
         output = map_structure(lambda new: select_rows(alive, new, new.new_zeros(())), output)
         return output, map_structure(lambda new, old: select_rows(alive, new, old), new_state, state)
 

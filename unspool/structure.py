@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, overload
 
 import optree
+from torch import Tensor
 
 Structure: TypeAlias = Any
 """A leaf or a nested tuple, list, dict or namedtuple of leaves."""
@@ -18,12 +19,17 @@ Structure: TypeAlias = Any
 
 def flatten(structure: Structure) -> list[Any]:
     """The leaves of `structure`, in order."""
+    if isinstance(structure, Tensor):
+        return [structure]
     parts = optree.tree_leaves(structure, _is_ordered, none_is_leaf=True)
     return [leaf for part in parts for leaf in (flatten(dict(part)) if _is_ordered(part) else [part])]
 
 
 def unflatten_as(structure: Structure, leaves: Iterable[Any]) -> Structure:
     """Puts `leaves` into the containers of `structure`."""
+    if isinstance(structure, Tensor):
+        (leaf,) = leaves
+        return leaf
     remaining = iter(leaves)
     parts, containers = optree.tree_flatten(structure, _is_ordered, none_is_leaf=True)
     return optree.tree_unflatten(containers, [_fill(part, remaining) for part in parts])
@@ -58,6 +64,8 @@ def is_leaf(structure: Structure) -> bool:
 
 def same_structure(expected: Structure, given: Structure) -> bool:
     """Whether both have the same containers around the same number of leaves; a fast yes or no."""
+    if all(isinstance(each, Tensor) for each in (expected, given)):
+        return True
     spec = optree.tree_structure(expected, none_is_leaf=True)
     return spec == optree.tree_structure(given, none_is_leaf=True)
 

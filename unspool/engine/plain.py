@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unspool import sizes
-from unspool.step import Rows, attach, checked_step, gradient_sources
+from unspool.step import CheckedCell, Rows, attach, gradient_sources
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 
@@ -40,14 +40,12 @@ def run(
         outputs = map_structure(lambda leaf: leaf.reshape(steps, batch_size, *leaf.shape[1:]), nothing)
         return attach(outputs, sources), attach(state, sources)
 
+    checked = CheckedCell(cell, batch_size, output_dtype, same_containers=rows is not None)
     outputs: list[list[Tensor]] = []
     # unbind, not indexing: its backward is one stack, where indexing fills a gradient of all steps at each.
     for time, step in enumerate(zip(*(leaf[:longest].unbind(0) for leaf in leaves), strict=True)):
         step_inputs = unflatten_as(inputs, list(step))
-        if rows is None:
-            output, state = checked_step(cell, step_inputs, state, output_dtype, same_containers=False)
-        else:
-            output, state = rows.step(cell, time, step_inputs, state, output_dtype)
+        output, state = checked(step_inputs, state) if rows is None else rows.step(checked, time, step_inputs, state)
         outputs.append(flatten(output))
     stacked = [torch.stack(column) for column in zip(*outputs, strict=True)]
     if longest < steps:

@@ -14,7 +14,7 @@ from unspool.cells.like import assert_like_rnncell
 from unspool.loops.arguments import as_output_dtype, as_state, begin, check_state_rows, scope_name
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.tensors import as_tensor
-from unspool.step import Rows, attach, gradient_sources, step
+from unspool.step import CheckedCell, Rows, attach, gradient_sources, step
 from unspool.structure import Structure, check_namedtuples, flatten, map_structure, unflatten_as
 
 
@@ -81,8 +81,9 @@ class Chain:
                 return outputs, state
             first = flatten(self.inputs)[0]
             rows = Rows(self.lengths, len(self.inputs), first.device)
+            checked = CheckedCell(cell, first.shape[0], self.output_dtype, same_containers=True)
             for time, inputs in enumerate(self.inputs[: rows.longest]):
-                output, state = rows.step(cell, time, inputs, state, self.output_dtype)
+                output, state = rows.step(checked, time, inputs, state)
                 outputs.append(output)
             padding = len(self.inputs) - rows.longest
             if padding:
