@@ -22,7 +22,12 @@ def demo():
 
 @pytest.fixture(scope="module")
 def report(demo, tmp_path_factory):
-    return demo.main(["--steps", "3", "--out", str(tmp_path_factory.mktemp("demo") / "new" / "picture.png")])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # steps this small wait for a second thread, above all where tests run side by side
+    try:
+        return demo.main(["--steps", "3", "--out", str(tmp_path_factory.mktemp("demo") / "new" / "picture.png")])
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_the_model_learns(report):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import unspool
 from tests.cells import Plus1, Returns
 from unspool import GRUCell, LSTMCell, LSTMStateTuple, MultiRNNCell, dynamic_rnn
 
@@ -112,6 +113,11 @@ def test_inputs_of_rank_two_are_a_value_error() -> None:
         ValueError, match=r"must have rank at least 3, \[batch, time, depth...\], but got shape \[2, 3\]"
     ):
         dynamic_rnn(gru(), torch.zeros(2, 3), dtype=torch.float32)
+
+
+def test_token_ids_of_rank_two_are_told_what_they_need() -> None:
+    with pytest.raises(ValueError, match=r"rank at least 3.*token ids need a last axis: ids\.unsqueeze\(-1\)"):
+        dynamic_rnn(unspool.EmbeddingWrapper(gru(), 9, 4), torch.zeros(2, 3, dtype=torch.int64), dtype=torch.float32)
 
 
 def test_inputs_of_different_times_are_a_value_error() -> None:

@@ -78,7 +78,8 @@ def as_sequences(
         if leaf.dim() < 3:
             axes = "[time, batch, depth...]" if time_major else "[batch, time, depth...]"
             shape = list(leaf.shape if time_major else leaf.transpose(0, 1).shape)
-            raise ValueError(f"inputs must have rank at least 3, {axes}, but got shape {shape}")
+            hint = "" if leaf.is_floating_point() else "; token ids need a last axis: ids.unsqueeze(-1)"
+            raise ValueError(f"inputs must have rank at least 3, {axes}, but got shape {shape}{hint}")
     for axis, what in enumerate(["Time steps is not the same", "Batch_size is not the same"]):
         found = [leaf.shape[axis] for leaf in leaves]
         if len(set(found)) > 1:
