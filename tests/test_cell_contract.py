@@ -291,6 +291,36 @@ def test_a_users_cell_follows_its_arguments_and_moves() -> None:
     assert not any(weight.requires_grad for weight in frozen.parameters())
 
 
+def test_what_build_makes_has_the_mode_of_the_cell() -> None:
+    class Noisy(TenLines):
+        def build(self, input_size: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            self.mix = nn.Linear(input_size + 4, 4)
+            self.noise = nn.Dropout(0.5)
+
+    cell = Noisy(4).eval().requires_grad_(False)
+    cell.build(3)
+    assert not cell.noise.training
+    assert not any(weight.requires_grad for weight in cell.parameters())
+
+
+def test_an_unbuilt_cell_converts_to_every_dtype() -> None:
+    for convert in ["half", "bfloat16", "double"]:
+        cell = getattr(LSTMCell(4), convert)()
+        cell.build(3)
+        assert (
+            cell.kernel.dtype == {"half": torch.float16, "bfloat16": torch.bfloat16, "double": torch.float64}[convert]
+        )
+
+
+def test_the_state_dict_of_an_unbuilt_cell_can_be_saved_to_a_file() -> None:
+    buffer = io.BytesIO()
+    torch.save(LSTMCell(4).state_dict(), buffer)
+    buffer.seek(0)
+    cell = LSTMCell(4)
+    cell.load_state_dict(torch.load(buffer))
+    assert not cell.built
+
+
 def test_a_built_in_cell_may_be_untrainable() -> None:
     cell = LSTMCell(4, trainable=False, input_size=3)
     assert not any(weight.requires_grad for weight in cell.parameters())

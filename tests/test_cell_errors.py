@@ -22,6 +22,7 @@ from unspool import (
     MultiRNNCell,
     OutputProjectionWrapper,
     ResidualWrapper,
+    dynamic_rnn,
 )
 
 CELLS = [BasicRNNCell, GRUCell, BasicLSTMCell, LSTMCell]
@@ -56,7 +57,7 @@ def test_constructors(cell: Any, arguments: Any, error: type[Exception], message
     [
         (torch.zeros(2, 3, dtype=torch.int32), ValueError, r"RNN cell only supports floating point inputs, but got"),
         (torch.zeros(2, 3, 4), ValueError, r"inputs have shape \[2, 3, 4\], but expected ndim=2"),
-        ([X], TypeError, r"inputs must be a tensor \[batch, depth\], but are a list"),
+        ([X], TypeError, r"inputs must be one tensor, but are a list of 1"),
     ],
 )
 def test_inputs_are_checked_before_building(cell: Any, inputs: Any, error: type[Exception], message: str) -> None:
@@ -116,7 +117,7 @@ def test_gru_initializers(argument: str) -> None:
 
 
 def test_stacks() -> None:
-    with pytest.raises(TypeError, match="cells must be a list or tuple of cells, but is a leaf"):
+    with pytest.raises(TypeError, match="cells must be a list or tuple of cells, but is a GRUCell"):
         MultiRNNCell(GRUCell(4))  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="cells is empty: MultiRNNCell needs at least one cell"):
         MultiRNNCell([])
@@ -125,7 +126,7 @@ def test_stacks() -> None:
     with pytest.raises(ValueError, match="state_is_tuple=False needs cells whose states are single tensors"):
         MultiRNNCell([LSTMCell(4)], state_is_tuple=False)
     stack = MultiRNNCell([GRUCell(4), GRUCell(4)])
-    with pytest.raises(ValueError, match=r"Expected state to be a tuple of length 2, but it is a leaf \(Tensor\)"):
+    with pytest.raises(ValueError, match=r"Expected state to be a tuple of length 2, but it is a Tensor"):
         stack(X, torch.zeros(2, 8))
     with pytest.raises(IndexError, match="Expected state to be a tuple of length 2, but it has 1"):
         stack(X, (torch.zeros(2, 4),))
@@ -139,7 +140,7 @@ def test_a_built_cell_is_loaded_only_with_weights_that_fit_each_other() -> None:
     fitting = LSTMCell(3, input_size=2).state_dict()
     for wrong in [{"kernel": torch.zeros(5, 9)}, {"kernel": torch.zeros(2, 12)}, {"bias": torch.zeros(9)}]:
         cell = LSTMCell(3)
-        with pytest.raises(ValueError, match=r"has shape \[.*\], which no LSTMCell\(num_units=3\) can have"):
+        with pytest.raises(RuntimeError, match=r"has shape \[.*\], which no LSTMCell\(num_units=3\) can have"):
             cell.load_state_dict({**fitting, **wrong})
         assert not cell.built
 
@@ -156,6 +157,37 @@ def test_weights_of_wrappers_have_a_dtype_too() -> None:
         cell(X, cell.zero_state(2, torch.float32))
         with pytest.raises(TypeError, match=r"inputs are torch\.float64, but the weights are torch\.float32"):
             cell(X.double(), cell.zero_state(2, torch.float32))
+
+
+def test_ids() -> None:
+    cell = EmbeddingWrapper(GRUCell(4), 3, 3)
+    with pytest.raises(ValueError, match=r"inputs must be one id per row, but have shape \[2, 3\]"):
+        cell(torch.zeros(2, 3, dtype=torch.int16), cell.zero_state(2, torch.float32))
+    with pytest.raises(IndexError, match=r"embedding_wrapper: an id is not in \[0, 3\): there are 3 classes"):
+        cell(torch.tensor([[1], [3]]), cell.zero_state(2, torch.float32))
+
+
+def test_a_class_is_no_activation() -> None:
+    with pytest.raises(TypeError, match="activation is the class ReLU: give a function, or an object made from it"):
+        GRUCell(4, activation=torch.nn.ReLU)
+    assert (BasicRNNCell(4, activation=torch.nn.ReLU())(X, torch.zeros(2, 4))[0] >= 0).all()
+
+
+def test_a_cell_that_forgot_its_base_class_is_told() -> None:
+    class Forgetful(GRUCell):
+        def __init__(self) -> None:
+            self.state_size = self.output_size = 3
+
+    with pytest.raises(AttributeError, match=r"Forgetful must call super\(\).__init__\(\) before anything else"):
+        Forgetful()(X, X)
+
+
+def test_a_mistaken_dtype_leaves_the_cell_unbuilt() -> None:
+    for cell in [LSTMCell(4), MultiRNNCell([LSTMCell(4)]), InputProjectionWrapper(LSTMCell(4), 2)]:
+        with pytest.raises(TypeError, match=r"inputs are torch\.float64, but the state is torch\.float32; convert one"):
+            dynamic_rnn(cell, torch.zeros(2, 5, 3).double(), dtype=torch.float32)
+        assert not cell.built
+        dynamic_rnn(cell, torch.zeros(2, 5, 3), dtype=torch.float32)
 
 
 def test_a_cell_that_does_not_keep_its_arguments_has_no_configuration() -> None:

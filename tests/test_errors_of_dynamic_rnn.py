@@ -78,7 +78,7 @@ def test_inputs_of_rank_below_two_are_a_value_error(inputs: Any) -> None:
 
 
 def test_neither_initial_state_nor_dtype_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match=r"If there is no initial_state, you must give a dtype\."):
+    with pytest.raises(ValueError, match=r"If there is no initial_state, you must give a dtype, such as"):
         dynamic_rnn(gru(), X)
 
 
@@ -118,6 +118,21 @@ def test_inputs_of_rank_two_are_a_value_error() -> None:
 def test_token_ids_of_rank_two_are_told_what_they_need() -> None:
     with pytest.raises(ValueError, match=r"rank at least 3.*token ids need a last axis: ids\.unsqueeze\(-1\)"):
         dynamic_rnn(unspool.EmbeddingWrapper(gru(), 9, 4), torch.zeros(2, 3, dtype=torch.int64), dtype=torch.float32)
+
+
+def test_a_list_of_steps_is_told_where_to_go() -> None:
+    with pytest.raises(ValueError, match=r"rank at least 3.*for a list of steps there is static_rnn"):
+        dynamic_rnn(gru(), [torch.zeros(2, 3)] * 4, dtype=torch.float32)
+
+
+def test_a_nested_list_of_numbers_is_told_what_it_is() -> None:
+    with pytest.raises(ValueError, match=r"rank at least 2.*a nested list is a structure"):
+        dynamic_rnn(gru(), [[[1.0, 2.0, 3.0]]], dtype=torch.float32)
+
+
+def test_a_dtype_in_the_place_of_a_state_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match=r"initial_state is torch\.float32: to give a dtype, write dtype="):
+        dynamic_rnn(gru(), X, None, torch.float32)
 
 
 def test_inputs_of_different_times_are_a_value_error() -> None:
@@ -191,14 +206,12 @@ def test_a_plain_tuple_for_an_lstm_state_is_a_type_error_that_shows_the_order(le
 def test_the_message_says_where_in_a_nested_state_the_tuple_is() -> None:
     cell = MultiRNNCell([GRUCell(5), LSTMCell(5)])
     state = (torch.zeros(2, 5), (torch.zeros(2, 5), torch.zeros(2, 5)))
-    with pytest.raises(TypeError, match=r"initial_state\[1\] is a tuple, but cell.state_size\[1\] is a LSTMStateTuple"):
+    with pytest.raises(TypeError, match=r"initial_state\[1\] is a tuple, but cell.state_size\[1\] is an LSTM"):
         dynamic_rnn(cell, X, initial_state=state)
 
 
 def test_a_tensor_for_a_nested_state_is_a_value_error() -> None:
-    with pytest.raises(
-        ValueError, match=r"initial_state is a leaf \(Tensor\), but cell.state_size is a LSTMStateTuple"
-    ):
+    with pytest.raises(ValueError, match=r"initial_state is a Tensor, but cell.state_size is an LSTMStateTuple"):
         dynamic_rnn(LSTMCell(5), X, initial_state=torch.zeros(2, 10))
 
 
@@ -232,7 +245,7 @@ def test_an_initial_state_of_the_wrong_shape_is_the_cells_value_error(shape: tup
 
 
 def test_an_initial_state_of_another_dtype_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match=r"gru_cell: state is torch\.float64, but the weights are torch\.float32"):
+    with pytest.raises(TypeError, match=r"inputs are torch\.float32, but the state is torch\.float64; convert"):
         dynamic_rnn(gru(), X, initial_state=torch.zeros(2, 5, dtype=torch.float64))
 
 
@@ -293,7 +306,7 @@ def test_a_cell_that_returns_numbers_is_a_type_error() -> None:
 @pytest.mark.parametrize("batch_size", [1, 2, 3])
 def test_a_cell_that_returns_only_a_state_is_a_type_error(batch_size: int) -> None:
     cell = Returns(3, 3, lambda x, s: s)
-    with pytest.raises(TypeError, match=r"a cell must return \(output, new_state\), but this one returned a leaf"):
+    with pytest.raises(TypeError, match=r"a cell must return \(output, new_state\), but this one returned a Tensor"):
         dynamic_rnn(cell, X[:1].expand(batch_size, 4, 3), dtype=torch.float32)
 
 
@@ -310,5 +323,5 @@ def test_a_packed_sequence_is_a_type_error_that_says_what_to_give() -> None:
 
 
 def test_a_one_element_list_is_a_structure_and_no_tensor() -> None:
-    with pytest.raises(TypeError, match=r"gru_cell: inputs must be a tensor \[batch, depth\], but are a list"):
+    with pytest.raises(TypeError, match=r"gru_cell: inputs must be one tensor, but are a list of 1"):
         dynamic_rnn(gru(), [X], dtype=torch.float32)

@@ -11,7 +11,7 @@ from torch import nn
 
 import unspool
 from tests.cells import Plus1, Returns
-from unspool import GRUCell, LSTMCell, LSTMStateTuple, raw_rnn, static_rnn
+from unspool import GRUCell, LSTMCell, raw_rnn, static_rnn
 
 X = torch.zeros(2, 4, 3)
 STEPS = [torch.zeros(2, 3)] * 4
@@ -31,7 +31,7 @@ def test_static_rnn_refuses_what_is_no_cell() -> None:
 
 @pytest.mark.parametrize("inputs", [None, X, np.zeros((4, 2, 3))])
 def test_static_rnn_refuses_inputs_that_are_no_list(inputs: Any) -> None:
-    with pytest.raises(TypeError, match="inputs must be a list with one entry a step, but is a"):
+    with pytest.raises(TypeError, match="inputs must be a list with one entry per step, but is a"):
         static_rnn(gru(), inputs, dtype=torch.float32)
 
 
@@ -75,12 +75,12 @@ def test_static_rnn_leaves_a_depth_that_changes_to_the_cell() -> None:
         static_rnn(gru(), [torch.zeros(2, 3), torch.zeros(2, 4)], dtype=torch.float32)
 
 
-def test_static_rnn_without_lengths_leaves_the_containers_of_a_state_to_the_cell() -> None:
+@pytest.mark.parametrize("lengths", [None, [4, 2]])
+def test_static_rnn_refuses_a_plain_tuple_for_an_lstm_state(lengths: Any) -> None:
+    """Without lengths, TensorFlow would take it; but torch's tuple is (h, c)."""
     state = (torch.zeros(2, 5), torch.zeros(2, 5))
-    _, final = static_rnn(LSTMCell(5), STEPS, state)
-    assert isinstance(final, LSTMStateTuple)
     with pytest.raises(TypeError, match=r"initial_state is a tuple.*write LSTMStateTuple\(c=\.\.\., h=\.\.\.\)"):
-        static_rnn(LSTMCell(5), STEPS, state, sequence_length=[4, 2])
+        static_rnn(LSTMCell(5), STEPS, state, sequence_length=lengths)
 
 
 # -- bidirectional loops -----------------------------------------------------------------------------------------------
@@ -132,8 +132,8 @@ def test_static_bidirectional_rnn_refuses_empty_inputs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(cells_fw=()), "cells_fw must be a list of cells, one a layer, but is a tuple"),
-        (dict(cells_bw=gru()), "cells_bw must be a list of cells, one a layer, but is a GRUCell"),
+        (dict(cells_fw=()), "cells_fw must be a list of cells, one per layer, but is a tuple"),
+        (dict(cells_bw=gru()), "cells_bw must be a list of cells, one per layer, but is a GRUCell"),
         (dict(cells_fw=[]), "cells_fw is empty"),
         (dict(cells_bw=[]), "cells_bw is empty"),
         (dict(cells_fw=[gru(), gru()]), "cells_fw has 2 layers, but cells_bw has 1"),
@@ -156,7 +156,7 @@ def test_directions_that_cannot_be_joined() -> None:
         lambda: unspool.static_bidirectional_rnn(gru(), pair, STEPS, dtype=torch.float32),
         lambda: unspool.stack_bidirectional_dynamic_rnn([gru()], [pair], X, dtype=torch.float32),
     ]:
-        with pytest.raises(ValueError, match=r"cell_bw.output_size is a tuple of 2, but cell_fw.output_size is a leaf"):
+        with pytest.raises(ValueError, match=r"cell_bw.output_size is a tuple of 2, but cell_fw.output_size is an int"):
             run()
 
 
@@ -212,12 +212,12 @@ def test_raw_rnn_refuses_a_loop_fn_that_returns_something_else() -> None:
             r"the batch sizes of next_input differ: \[2, 3\]",
         ),
         (dict(first=dict(emit=torch.zeros(2, 5))), ValueError, r"emit_output has shape \[2, 5\], but .* \[2, 2, 5\]"),
-        (dict(first=dict(emit=torch.zeros(5).double())), TypeError, "emit_output is torch.float32, but its template"),
+        (dict(first=dict(emit=torch.zeros(5).double())), TypeError, "emit_output is torch.float32, but expected"),
         (dict(later=dict(emit=(torch.zeros(2, 5),))), ValueError, "emit_output is a tuple of 1, but its template is"),
         (
             dict(later=dict(inputs=[torch.zeros(2, 3)])),
             ValueError,
-            "next_input is a list of 1, but the input is a leaf",
+            "next_input is a list of 1, but the input is a Tensor",
         ),
         (dict(later=dict(state=[torch.zeros(2, 5)])), ValueError, "next_cell_state is a list of 1, but the state"),
     ],
@@ -237,7 +237,11 @@ def test_raw_rnn_checks_what_loop_fn_returns(changes: Any, error: type[Exception
             ValueError,
             r"next_cell_state has shape \[2, 1\], but the state may",
         ),
-        (dict(later=dict(state=torch.zeros(2, 5).double())), TypeError, r"next_cell_state is torch\.float64, but the"),
+        (
+            dict(later=dict(state=torch.zeros(2, 5).double())),
+            TypeError,
+            r"next_cell_state is torch\.float64, but expected",
+        ),
         (
             dict(later=dict(inputs=torch.zeros(2, 4))),
             ValueError,
@@ -247,9 +251,9 @@ def test_raw_rnn_checks_what_loop_fn_returns(changes: Any, error: type[Exception
         (
             dict(later=dict(finished=torch.tensor([[True], [True]]))),
             ValueError,
-            r"one entry a row, \[2\], but has .* 1\]",
+            r"one entry per row, \[2\], but has .* 1\]",
         ),
-        (dict(later=dict(finished=torch.tensor([True]))), ValueError, r"one entry a row, \[2\], but has shape \[1\]"),
+        (dict(later=dict(finished=torch.tensor([True]))), ValueError, r"one entry per row, \[2\], but has shape \[1\]"),
     ],
 )
 def test_raw_rnn_does_not_broadcast(changes: Any, error: type[Exception], message: str) -> None:

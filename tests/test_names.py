@@ -128,6 +128,12 @@ def test_weights_move_either_way_by_copying(name: str) -> None:
     torch.testing.assert_close(dynamic_rnn(other, inputs, dtype=torch.float32), expected, rtol=0, atol=0)
 
 
+def test_a_stack_of_wrapped_cells_comes_back_from_its_configuration() -> None:
+    stack = MultiRNNCell([DropoutWrapper(ResidualWrapper(GRUCell(3)), 0.5), LSTMCell(2)])
+    again = MultiRNNCell.from_config(stack.get_config())
+    assert repr(again) == repr(stack)
+
+
 CONFIGURABLE = [name for name in ZOO if name not in ("nested", "wrapped-stack", "residual", "residual-fn")]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from unspool.cells.lazy import UnbuiltWeight
+from unspool.cells.building import UnbuiltWeight
 from unspool.cells.like import assert_like_rnncell, variables_of
 
 

@@ -58,26 +58,26 @@ class CheckedCell:
 def checked_like(old: Structure, new: Structure, name: str, like: str) -> Structure:
     """`new`, if it has the containers of `old` and its tensors the shapes and dtypes."""
     check_same_structure(old, new, name=name, like=like)
-    law = f"{like} may not change between steps: it was"
+    expectation = f"{like} may not change between steps: it was"
     leaves = [
-        checked(now, before.shape, before.dtype, name, law) if isinstance(before, Tensor) else now
+        checked(now, before.shape, before.dtype, name, expectation) if isinstance(before, Tensor) else now
         for before, now in zip(flatten(old), flatten(new), strict=True)
     ]
     return unflatten_as(old, leaves)
 
 
-def checked(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str, law: str) -> Tensor:
-    """`value`, if it is a tensor of that shape and dtype; `law` says why it should be."""
+def checked(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str, expectation: str) -> Tensor:
+    """`value`, if it is a tensor of that shape and dtype; `expectation` says whose word the shape is."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be made of tensors, but has a {type(value).__name__}")
     if value.shape != shape:
-        raise ValueError(f"Inconsistent shapes: {name} has shape {list(value.shape)}, but {law} {list(shape)}")
+        raise ValueError(f"Inconsistent shapes: {name} has shape {list(value.shape)}, but {expectation} {list(shape)}")
     if value.dtype == dtype:
         return value
     # Under autocast a cell computes in another dtype than the one it carries.
     if may_mix(value.device):
         return value.to(dtype)
-    raise TypeError(f"{name} is {value.dtype}, but {law} {dtype}")
+    raise TypeError(f"{name} is {value.dtype}, but expected {dtype}")
 
 
 class Rows:

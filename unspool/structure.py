@@ -92,7 +92,7 @@ def check_same_structure(expected: Structure, given: Structure, *, name: str, li
         hint = ""
         if fields := _fields(expected):
             hint = f"; write {type(expected).__name__}({', '.join(f'{field}=...' for field in fields)})"
-        raise TypeError(f"{name} is a {type(given).__name__}, but {like} is {describe(expected)}{hint}")
+        raise TypeError(f"{name} is {with_article(type(given).__name__)}, but {like} is {describe(expected)}{hint}")
     want, have = children(expected), children(given)
     if want.keys() != have.keys():
         raise ValueError(f"{name} is {describe(given)}, but {like} is {describe(expected)}")
@@ -118,14 +118,23 @@ def describe(structure: Structure) -> str:
     >>> describe({"a": 1, "b": 2})
     "a dict with keys 'a', 'b'"
     """
+    kind = with_article(type(structure).__name__)
     if is_leaf(structure):
-        return f"a leaf ({type(structure).__name__})"
-    kind = type(structure).__name__
+        return kind
     if issubclass(type(structure), Mapping):
-        return f"a {kind} with keys {', '.join(map(repr, structure))}"
+        return f"{kind} with keys {', '.join(map(repr, structure))}"
     if fields := _fields(structure):
-        return f"a {kind}({', '.join(fields)})"
-    return f"a {kind} of {len(structure)}"
+        return f"{kind}({', '.join(fields)})"
+    return f"{kind} of {len(structure)}"
+
+
+def with_article(word: str) -> str:
+    """`word` after "a" or "an".
+
+    >>> with_article("tuple"), with_article("LSTMStateTuple"), with_article("int")
+    ('a tuple', 'an LSTMStateTuple', 'an int')
+    """
+    return f"an {word}" if word[0] in "aeiouAEIO" or word.startswith("LSTM") else f"a {word}"
 
 
 def children(container: Structure) -> dict[Any, Structure]:

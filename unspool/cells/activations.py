@@ -71,6 +71,8 @@ def as_activation(activation: Activation | str | None) -> Activation:
         if activation in BY_NAME:
             return BY_NAME[activation]
         raise ValueError(f"activation {activation!r} is unknown; known are {', '.join(BY_NAME)}")
+    if isinstance(activation, type):
+        raise TypeError(f"activation is the class {activation.__name__}: give a function, or an object made from it")
     if not callable(activation):
         raise TypeError(f"activation must be a function or its name, but got {activation!r}")
     return activation

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from unspool import sizes
-from unspool.cells.lazy import LazyModule
+from unspool.cells.building import Buildable
 from unspool.cells.like import snake_case, zero_state_of
 from unspool.dtypes import as_dtype
 from unspool.structure import Structure, flatten, map_structure
 
 
-class RNNCell(LazyModule):
+class RNNCell(Buildable):
     """One step of a recurrent network: `output, new_state = cell(inputs, state)`.
 
     A cell is a module with a `state_size` and an `output_size` (an int, a `torch.Size`, or any nested structure of
@@ -67,6 +67,8 @@ class RNNCell(LazyModule):
         # Not properties, so that a subclass may assign them, yet a cell without them says so.
         if name in ("state_size", "output_size") and not hasattr(type(self), name):
             raise NotImplementedError(f"{type(self).__name__} must define {name}: set it in __init__")
+        if name == "built":
+            raise AttributeError(f"{type(self).__name__} must call super().__init__() before anything else")
         return super().__getattr__(name)
 
     def __call__(self, inputs: Structure, state: Structure, scope: str | None = None) -> tuple[Any, Any]:
@@ -88,15 +90,15 @@ class RNNCell(LazyModule):
         """
         if self.built:
             return
-        self.check_inputs(inputs)
+        self.check_inputs(inputs, state)
         leaves = [leaf for leaf in flatten(inputs) if isinstance(leaf, Tensor)]
         typed = [*leaves, *(leaf for leaf in flatten(state) if isinstance(leaf, Tensor))]
         dtype = next((leaf.dtype for leaf in typed if leaf.is_floating_point() or leaf.is_complex()), None)
         device = leaves[0].device if leaves else None
         self.build(map_structure(sizes.size_of, inputs), dtype=dtype, device=device)
 
-    def check_inputs(self, inputs: Structure) -> None:
-        """Raises if the cell cannot take `inputs`; called before the cell is built for them."""
+    def check_inputs(self, inputs: Structure, state: Structure) -> None:
+        """Raises if the cell cannot take `inputs` and `state`; called before the cell is built for them."""
 
     # -- states ------------------------------------------------------------------------------------------------------
 

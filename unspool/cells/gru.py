@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.activations import as_activation
+from unspool.cells.building import Initializer
 from unspool.cells.layer import LayerRNNCell, check_initializer, check_units, glorot_uniform
-from unspool.cells.lazy import Initializer
 
 
 class GRUCell(LayerRNNCell):

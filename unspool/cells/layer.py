@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unspool.cells.building import Initializer, UnbuiltWeight
 from unspool.cells.cell import RNNCell
-from unspool.cells.lazy import Initializer, UnbuiltWeight
 from unspool.dtypes import may_mix
+from unspool.structure import Structure, describe, flatten
 
 
 class LayerRNNCell(RNNCell):
@@ -58,12 +59,15 @@ class LayerRNNCell(RNNCell):
             for name, shape in self.shapes(loaded.shape[0] - self.output_size).items():
                 have = state_dict.get(prefix + name)
                 if have is not None and (tuple(have.shape) != shape or loaded.shape[0] < self.output_size):
-                    raise ValueError(f"{prefix}{name} has shape {list(have.shape)}, which no {self!r} can have")
+                    error_msgs: list[str] = args[-1]
+                    error_msgs.append(f"{prefix}{name} has shape {list(have.shape)}, which no {self!r} can have")
+                    return
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
-    def check_inputs(self, inputs: Any) -> None:
-        """Raises unless `inputs` is a floating-point matrix."""
+    def check_inputs(self, inputs: Any, state: Any) -> None:
+        """Raises unless `inputs` is a floating-point matrix of the state's dtype."""
         check_matrix(self.name, inputs)
+        check_same_dtype(self.name, inputs, state)
 
     def check_step(self, inputs: Tensor, kernel: Tensor, **states: tuple[Any, int]) -> None:
         """Raises `ValueError` unless inputs and states fit each other and the kernel, `TypeError` for mixed dtypes."""
@@ -81,9 +85,10 @@ class LayerRNNCell(RNNCell):
 def check_matrix(name: str, inputs: Any, kernel: Tensor | None = None, depth: int | None = None) -> None:
     """Raises unless `inputs` is a floating-point matrix; given a kernel, of its dtype and depth (or the one given)."""
     if not isinstance(inputs, Tensor):
-        raise TypeError(f"{name}: inputs must be a tensor [batch, depth], but are a {type(inputs).__name__}")
+        raise TypeError(f"{name}: inputs must be one tensor, but are {describe(inputs)}")
     if not (inputs.is_floating_point() or inputs.is_complex()):
-        raise ValueError(f"{name}: RNN cell only supports floating point inputs, but got {inputs.dtype}")
+        hint = "convert them, or give token ids to an EmbeddingWrapper"
+        raise ValueError(f"{name}: RNN cell only supports floating point inputs, but got {inputs.dtype}; {hint}")
     if inputs.dim() != 2:
         raise ValueError(f"{name}: inputs have shape {list(inputs.shape)}, but expected ndim=2: [batch, depth]")
     if kernel is None:
@@ -92,6 +97,15 @@ def check_matrix(name: str, inputs: Any, kernel: Tensor | None = None, depth: in
     if inputs.shape[1] != depth:
         raise ValueError(f"{name}: inputs have depth {inputs.shape[1]}, but the cell was built for {depth}")
     check_dtype(f"{name}: inputs are", inputs, kernel)
+
+
+def check_same_dtype(name: str, inputs: Tensor, state: Structure) -> None:
+    """Raises `TypeError` if a state has another floating dtype than the inputs, before weights are made for either."""
+    for leaf in flatten(state):
+        differs = isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.dtype != inputs.dtype
+        if differs and not may_mix(inputs.device):
+            hint = "convert one of them, or give the loop the inputs' dtype"
+            raise TypeError(f"{name}: inputs are {inputs.dtype}, but the state is {leaf.dtype}; {hint}")
 
 
 def check_dtype(what: str, value: Tensor, kernel: Tensor) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unspool.cells.lazy import LazyModule
+from unspool.cells.building import Buildable
 from unspool.structure import Structure
 
 
@@ -32,24 +32,24 @@ def assert_like_rnncell(name: str, cell: Any) -> None:
         raise TypeError(f"The argument {name!r} ({cell!r}) is not an RNNCell: {', '.join(missing)}")
 
 
-def lazy_cell(cell: Any) -> LazyModule | None:
+def buildable_part(cell: Any) -> Buildable | None:
     """The part of `cell` that is built at first use, if there is one; `torch.compile` wraps it."""
     inner = getattr(cell, "_orig_mod", cell)
-    return inner if isinstance(inner, LazyModule) else None
+    return inner if isinstance(inner, Buildable) else None
 
 
 def ensure_built_for(cell: Any, input_size: Any, **where: Any) -> None:
     """Builds a cell inside another for inputs of `input_size`, if it can be built and is not yet."""
-    lazy = lazy_cell(cell)
-    if lazy is not None and not lazy.built:
-        lazy.build(input_size, **where)
+    buildable = buildable_part(cell)
+    if buildable is not None and not buildable.built:
+        buildable.build(input_size, **where)
 
 
-def check_inputs_of(cell: Any, inputs: Structure) -> None:
-    """The check that a cell inside another makes of its inputs before it is built."""
-    lazy: Any = lazy_cell(cell)
-    if lazy is not None:
-        lazy.check_inputs(inputs)
+def check_inputs_of(cell: Any, inputs: Structure, state: Structure) -> None:
+    """The check that a cell inside another makes before it is built."""
+    buildable: Any = buildable_part(cell)
+    if buildable is not None:
+        buildable.check_inputs(inputs, state)
 
 
 def initial_state_of(cell: Any, batch_size: Any, dtype: torch.dtype, device: Any) -> Structure:

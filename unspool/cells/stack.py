@@ -76,9 +76,10 @@ class MultiRNNCell(RNNCell):
             ensure_built_for(cell, input_size, **where)
             input_size = cell.output_size
 
-    def check_inputs(self, inputs: Structure) -> None:
+    def check_inputs(self, inputs: Structure, state: Structure) -> None:
         """The lowest cell's check."""
-        check_inputs_of(self.cells[0], inputs)
+        lowest = state[0] if self.state_is_tuple and not is_leaf(state) and len(state) else ()
+        check_inputs_of(self.cells[0], inputs, lowest)
 
     def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
         """A tuple of each cell's own zero state, or one tensor of zeros."""
@@ -122,12 +123,16 @@ class MultiRNNCell(RNNCell):
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> MultiRNNCell:
         """A new stack from what `get_config` returned; `custom_objects` names classes that are no `RNNCell`."""
         classes = {**_cell_classes(RNNCell), **(custom_objects or {})}
-        cells: list[Any] = []
-        for entry in config["cells"]:
+
+        def cell_of(entry: dict[str, Any]) -> Any:
             if entry["class_name"] not in classes:
                 raise ValueError(f"unknown cell class {entry['class_name']!r}: name it in custom_objects")
-            cells.append(classes[entry["class_name"]].from_config(entry["config"]))
-        return cls(cells, config["state_is_tuple"])
+            arguments = dict(entry["config"])
+            if isinstance(arguments.get("cell"), dict):  # a wrapper's own
+                arguments["cell"] = cell_of(arguments["cell"])
+            return classes[entry["class_name"]].from_config(arguments)
+
+        return cls([cell_of(entry) for entry in config["cells"]], config["state_is_tuple"])
 
 
 def _cell_classes(base: type[RNNCell]) -> dict[str, type[RNNCell]]:

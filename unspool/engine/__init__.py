@@ -1,4 +1,4 @@
-"""How a cell runs through time. `loops` knows this room by one function, `run`."""
+"""How a cell runs through time. The loops use one function of it, `run`."""
 
 from unspool.engine.plain import run
 

@@ -37,15 +37,15 @@ def run(
     if longest == 0:
         sources = gradient_sources(cell, inputs, state)
         nothing = sizes.zeros(cell.output_size, steps * batch_size, output_dtype, device)
-        outputs = map_structure(lambda leaf: leaf.reshape(steps, batch_size, *leaf.shape[1:]), nothing)
-        return attach(outputs, sources), attach(state, sources)
+        zeros = map_structure(lambda leaf: leaf.reshape(steps, batch_size, *leaf.shape[1:]), nothing)
+        return attach(zeros, sources), attach(state, sources)
 
-    checked = CheckedCell(cell, batch_size, output_dtype, same_containers=rows is not None)
+    run_step = CheckedCell(cell, batch_size, output_dtype, same_containers=rows is not None)
     outputs: list[list[Tensor]] = []
     # unbind, not indexing: its backward is one stack, where indexing fills a gradient of all steps at each.
-    for time, step in enumerate(zip(*(leaf[:longest].unbind(0) for leaf in leaves), strict=True)):
-        step_inputs = unflatten_as(inputs, list(step))
-        output, state = checked(step_inputs, state) if rows is None else rows.step(checked, time, step_inputs, state)
+    for time, now in enumerate(zip(*(leaf[:longest].unbind(0) for leaf in leaves), strict=True)):
+        inputs_now = unflatten_as(inputs, now)
+        output, state = run_step(inputs_now, state) if rows is None else rows.step(run_step, time, inputs_now, state)
         outputs.append(flatten(output))
     stacked = [torch.stack(column) for column in zip(*outputs, strict=True)]
     if longest < steps:

@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from unspool import engine
-from unspool.cells.like import assert_like_rnncell, initial_state_of, lazy_cell, start_sequence
+from unspool.cells.like import assert_like_rnncell, buildable_part, initial_state_of, start_sequence
 from unspool.dtypes import as_dtype
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.sizes import check_sizes
-from unspool.structure import Structure, check_namedtuples, flatten, map_structure
+from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Sequences:
 
 def as_sequences(
     cell: Any,
-    initial_state: Structure,
     inputs: Structure,
     sequence_length: Any,
+    initial_state: Structure,
     dtype: Any,
     parallel_iterations: Any,
     time_major: bool,
@@ -68,7 +68,8 @@ def as_sequences(
     if not leaves:
         raise ValueError(f"inputs is empty: {inputs!r} has no tensor to run over")
     if leaves[0].dim() < 2:
-        raise ValueError(f"Expected inputs to have rank at least 2, but got shape {list(leaves[0].shape)}")
+        hint = "; a nested list is a structure, so make a tensor of it first" if not is_leaf(inputs) else ""
+        raise ValueError(f"Expected inputs to have rank at least 2, but got shape {list(leaves[0].shape)}{hint}")
     batch_size = leaves[0].shape[1]
     state = as_state(cell, initial_state, dtype, batch_size, leaves[0].device, state_name)
     if lengths is not None:
@@ -79,6 +80,7 @@ def as_sequences(
             axes = "[time, batch, depth...]" if time_major else "[batch, time, depth...]"
             shape = list(leaf.shape if time_major else leaf.transpose(0, 1).shape)
             hint = "" if leaf.is_floating_point() else "; token ids need a last axis: ids.unsqueeze(-1)"
+            hint = "; for a list of steps there is static_rnn" if type(inputs) in (list, tuple) else hint
             raise ValueError(f"inputs must have rank at least 3, {axes}, but got shape {shape}{hint}")
     for axis, what in enumerate(["Time steps is not the same", "Batch_size is not the same"]):
         found = [leaf.shape[axis] for leaf in leaves]
@@ -97,18 +99,20 @@ def as_sequences(
 
 def begin(cell: Any, step_inputs: Structure, state: Structure) -> None:
     """Makes `cell` ready for a sequence: built, with what is drawn once a sequence to be drawn anew."""
-    lazy: Any = lazy_cell(cell)
-    if lazy is not None:
-        lazy.ensure_built(step_inputs, state)
+    buildable: Any = buildable_part(cell)
+    if buildable is not None:
+        buildable.ensure_built(step_inputs, state)
     start_sequence(cell)
 
 
 def as_state(cell: Any, initial_state: Structure, dtype: Any, batch_size: int, device: Any, name: str) -> Structure:
     """The initial state, used as it is if it is given, else the cell's own."""
     dtype = None if dtype is None else as_dtype(dtype)
+    if isinstance(initial_state, torch.dtype):
+        raise TypeError(f"{name} is {initial_state}: to give a dtype, write dtype={initial_state}")
     if initial_state is None:
         if dtype is None:
-            raise ValueError(f"If there is no {name}, you must give a dtype.")
+            raise ValueError(f"If there is no {name}, you must give a dtype, such as dtype=torch.float32")
         return initial_state_of(cell, batch_size, dtype, device)
     return as_tensors(initial_state, name)
 

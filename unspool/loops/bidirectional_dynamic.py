@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.loops.arguments import as_sequences, scope_name
+from unspool.loops.arguments import Sequences, as_sequences, scope_name
 from unspool.loops.directions import both_directions
 from unspool.loops.dynamic import to_major
 from unspool.structure import Structure
@@ -46,12 +46,13 @@ def bidirectional_dynamic_rnn(
     >>> bool((bw[:, 0] == states[1]).all())
     True
     """
-    forwards, backwards = both_directions(
-        as_sequences,
-        (cell_fw, cell_bw),
-        (initial_state_fw, initial_state_bw),
-        *(inputs, sequence_length, dtype, parallel_iterations, time_major),
-    )
+
+    def sequences(cell: Any, initial_state: Structure, **names: str) -> Sequences:
+        return as_sequences(
+            cell, inputs, sequence_length, initial_state, dtype, parallel_iterations, time_major, **names
+        )
+
+    forwards, backwards = both_directions(sequences, (cell_fw, initial_state_fw), (cell_bw, initial_state_bw))
     name = scope_name(scope, "bidirectional_rnn")
     outputs_fw, state_fw = forwards.run(f"{name}/fw")
     outputs_bw, state_bw = backwards.run_reversed(f"{name}/bw")

@@ -15,17 +15,14 @@ Call = TypeVar("Call")
 
 
 def both_directions(
-    make: Callable[..., Call], cells: tuple[Any, Any], initial_states: tuple[Structure, Structure], *arguments: Any
+    make: Callable[..., Call], fw: tuple[Any, Structure], bw: tuple[Any, Structure]
 ) -> tuple[Call, Call]:
-    """`make(cell, initial_state, *arguments)` forwards and backwards; everything is checked before either runs."""
-    names = ("fw", "bw")
-    for name, cell in zip(names, cells, strict=True):
-        assert_like_rnncell(f"cell_{name}", cell)
-    fw, bw = (
-        make(cell, initial_state, *arguments, cell_name=f"cell_{name}", state_name=f"initial_state_{name}")
-        for name, cell, initial_state in zip(names, cells, initial_states, strict=True)
-    )
-    return fw, bw
+    """`make(cell, initial_state, ...)` of both directions, told the names of their arguments; neither is run yet."""
+    assert_like_rnncell("cell_fw", fw[0])
+    assert_like_rnncell("cell_bw", bw[0])
+    forwards = make(*fw, cell_name="cell_fw", state_name="initial_state_fw")
+    backwards = make(*bw, cell_name="cell_bw", state_name="initial_state_bw")
+    return forwards, backwards
 
 
 def check_can_be_joined(cell_fw: Any, cell_bw: Any) -> None:
@@ -49,7 +46,7 @@ def bidirectional_layers(
     """For each layer its two cells and their initial states; everything is checked before the first."""
     for name, cells in [("cells_fw", cells_fw), ("cells_bw", cells_bw)]:
         if not isinstance(cells, list):
-            raise ValueError(f"{name} must be a list of cells, one a layer, but is a {type(cells).__name__}")
+            raise ValueError(f"{name} must be a list of cells, one per layer, but is a {type(cells).__name__}")
         if not cells:
             raise ValueError(f"{name} is empty: there must be at least one layer")
     if len(cells_fw) != len(cells_bw):
@@ -58,7 +55,7 @@ def bidirectional_layers(
         if states is None:
             continue
         if not isinstance(states, list) or len(states) != len(cells_fw):  # pyright: ignore[reportUnknownArgumentType]
-            raise ValueError(f"{name} must be a list of {len(cells_fw)} states, one a layer, but is {states!r}")
+            raise ValueError(f"{name} must be a list of {len(cells_fw)} states, one per layer, but is {states!r}")
     for name, cells in [("cells_fw", cells_fw), ("cells_bw", cells_bw)]:
         for k, cell in enumerate(cells):
             assert_like_rnncell(f"{name}[{k}]", cell)

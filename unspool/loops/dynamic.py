@@ -47,7 +47,8 @@ def dynamic_rnn(
         The outputs, in the structure of `cell.output_size`, each `[batch, time] + size`, and the final state.
 
     Raises:
-        TypeError: if `cell` is no cell, a length is no int, or the containers of a state do not match.
+        TypeError: if `cell` is no cell, a length is no int, or another container stands where the cell's state has a
+            namedtuple such as `LSTMStateTuple`.
         ValueError: if shapes, lengths or dtypes do not fit each other. All before the first step, but for what only
             the cell's own results can show.
 
@@ -59,7 +60,7 @@ def dynamic_rnn(
     >>> bool((outputs[1, 2:] == 0).all()), bool((outputs[1, 1] == state.h[1]).all())
     (True, True)
     """
-    sequences = as_sequences(cell, initial_state, inputs, sequence_length, dtype, parallel_iterations, time_major)
+    sequences = as_sequences(cell, inputs, sequence_length, initial_state, dtype, parallel_iterations, time_major)
     outputs, state = sequences.run(scope_name(scope, "rnn"))
     return to_major(outputs, time_major), state
 

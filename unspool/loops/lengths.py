@@ -50,8 +50,8 @@ def check_lengths_fit(lengths: Tensor, steps: int) -> None:
     if len(wrong):
         row = int(wrong[0])
         length = int(lengths[row])
-        law = "a length cannot be negative" if length < 0 else f"inputs have only {steps} steps"
-        raise ValueError(f"sequence_length[{row}] is {length}, but {law}")
+        bound = "a length cannot be negative" if length < 0 else f"inputs have only {steps} steps"
+        raise ValueError(f"sequence_length[{row}] is {length}, but {bound}")
 
 
 def reverse_sequence(values: Tensor, lengths: Tensor | None) -> Tensor:

@@ -111,7 +111,7 @@ def _as_finished(finished: Any, batch_size: int) -> Tensor:
     if finished.dtype != torch.bool:
         raise TypeError(f"finished must be bool, but is {finished.dtype}")
     if finished.dim() and finished.shape != (batch_size,):
-        raise ValueError(f"finished must have one entry a row, [{batch_size}], but has shape {list(finished.shape)}")
+        raise ValueError(f"finished must have one entry per row, [{batch_size}], but has shape {list(finished.shape)}")
     return finished
 
 
@@ -142,9 +142,9 @@ class _Emits:
 
     def append(self, emit: Structure, finished: Tensor) -> None:
         check_same_structure(self._template, emit, name="emit_output", like="its template")
-        law = "its template, which has no batch dimension, says"
+        expectation = "its template, which has no batch dimension, says"
         leaves = [
-            checked(as_tensor(leaf, "emit_output"), shape, dtype, "emit_output", law)
+            checked(as_tensor(leaf, "emit_output"), shape, dtype, "emit_output", expectation)
             for leaf, (shape, dtype) in zip(flatten(emit), self._kinds, strict=True)
         ]
         self._steps.append([select_rows(~finished, leaf, leaf.new_zeros(())) for leaf in leaves])

@@ -55,7 +55,7 @@ def static_rnn(
     >>> len(outputs), outputs[-1] is state
     (5, True)
     """
-    return as_chain(cell, initial_state, inputs, dtype, sequence_length).run(scope_name(scope, "rnn"))
+    return as_chain(cell, inputs, initial_state, dtype, sequence_length).run(scope_name(scope, "rnn"))
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class Chain:
 
 def as_chain(
     cell: Any,
-    initial_state: Structure,
     inputs: Any,
+    initial_state: Structure,
     dtype: Any,
     sequence_length: Any,
     *,
@@ -119,10 +119,10 @@ def as_chain(
     """The arguments of `static_rnn`, converted and checked."""
     assert_like_rnncell(cell_name, cell)
     if type(inputs) not in (list, tuple):
-        raise TypeError(f"inputs must be a list with one entry a step, but is a {type(inputs).__name__}")
+        raise TypeError(f"inputs must be a list with one entry per step, but is a {type(inputs).__name__}")
     if not inputs:
         raise ValueError("inputs must not be empty: there is no step to run")
-    inputs = [map_structure(lambda leaf: as_tensor(leaf, "inputs"), step) for step in inputs]
+    inputs = [map_structure(lambda leaf: as_tensor(leaf, "inputs"), each) for each in inputs]
     leaves = flatten(inputs)
     if not leaves:
         raise ValueError("inputs has no tensor to run over")
@@ -137,12 +137,12 @@ def as_chain(
             )
     batch_size = leaves[0].shape[0]
     state = as_state(cell, initial_state, dtype, batch_size, leaves[0].device, state_name)
-    if sequence_length is None:
+    lengths = None if sequence_length is None else as_lengths(sequence_length)
+    check_namedtuples(cell.state_size, state, name=state_name, like=f"{cell_name}.state_size")
+    if lengths is None:
         return Chain(cell, inputs, state, None, None)
-    lengths = as_lengths(sequence_length)
     check_one_length_a_row(lengths, batch_size)
     output_dtype = as_output_dtype(dtype, state)
-    check_namedtuples(cell.state_size, state, name=state_name, like=f"{cell_name}.state_size")
     check_state_rows(state, batch_size, state_name)
     check_lengths_fit(lengths, len(inputs))
     return Chain(cell, inputs, state, lengths, output_dtype)

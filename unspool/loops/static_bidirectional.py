@@ -7,7 +7,7 @@ from typing import Any
 
 from unspool.loops.arguments import scope_name
 from unspool.loops.directions import both_directions, check_can_be_joined, join
-from unspool.loops.static import as_chain
+from unspool.loops.static import Chain, as_chain
 from unspool.structure import Structure
 
 
@@ -42,9 +42,11 @@ def static_bidirectional_rnn(
     >>> outputs[0].shape
     torch.Size([2, 8])
     """
-    forwards, backwards = both_directions(
-        as_chain, (cell_fw, cell_bw), (initial_state_fw, initial_state_bw), inputs, dtype, sequence_length
-    )
+
+    def chain(cell: Any, initial_state: Structure, **names: str) -> Chain:
+        return as_chain(cell, inputs, initial_state, dtype, sequence_length, **names)
+
+    forwards, backwards = both_directions(chain, (cell_fw, initial_state_fw), (cell_bw, initial_state_bw))
     check_can_be_joined(cell_fw, cell_bw)
     name = scope_name(scope, "bidirectional_rnn")
     outputs_fw, state_fw = forwards.run(f"{name}/fw")

@@ -98,8 +98,8 @@ class DropoutWrapper(RNNCellWrapper):
         if self.variational_recurrent:
             check_same_structure(sizes, values, name=f"the {place}", like=f"{place}_size", opaque=True)
         shapes = flatten(sizes) if self.variational_recurrent else [None] * len(leaves)
-        for k, may in enumerate(may_drop):
-            if may:
+        for k in range(len(leaves)):
+            if may_drop[k]:
                 leaves[k] = self._drop(leaves[k], f"{place}_{k}", keep, shapes[k])
         return unflatten_as(values, leaves)
 

@@ -58,16 +58,22 @@ class EmbeddingWrapper(RNNCellWrapper):
         self.add_weight("embedding", shape, self.initializer or _unit_variance, **where)
         self.build_cell(self.embedding_size, **where)
 
-    def check_inputs(self, inputs: Structure) -> None:
-        """Raises `TypeError` unless the inputs are ids."""
+    def check_inputs(self, inputs: Structure, state: Structure) -> None:
+        """Raises unless the inputs are ids, one per row."""
         if not isinstance(inputs, Tensor) or inputs.is_floating_point() or inputs.dtype == torch.bool:
             what = inputs.dtype if isinstance(inputs, Tensor) else type(inputs).__name__
             raise TypeError(f"{self.name}: inputs must be integer ids, but are {what}")
+        if inputs.numel() != len(inputs):
+            raise ValueError(f"{self.name}: inputs must be one id per row, but have shape {list(inputs.shape)}")
 
     def forward(self, inputs: Tensor, state: Structure) -> tuple[Structure, Structure]:
         """One step of the cell on the rows that `inputs`, flattened, name."""
-        self.check_inputs(inputs)
-        rows = F.embedding(inputs.reshape(-1).long(), self.embedding)
+        self.check_inputs(inputs, state)
+        try:
+            rows = F.embedding(inputs.reshape(-1).long(), self.embedding)
+        except IndexError:
+            classes = self.embedding_classes
+            raise IndexError(f"{self.name}: an id is not in [0, {classes}): there are {classes} classes") from None
         return self.cell(rows, state)
 
     def variables(self) -> Iterator[tuple[str, Tensor]]:

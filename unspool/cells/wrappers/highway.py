@@ -58,13 +58,14 @@ class HighwayWrapper(RNNCellWrapper):
 
     def forward(self, inputs: Tensor, state: Structure) -> tuple[Tensor, Structure]:
         """One step of the cell, gated against its inputs."""
-        check_matrix(self.name, inputs, self.carry_w)
+        carry_w = self.carry_w
+        check_matrix(self.name, inputs, carry_w)
         output, new_state = self.cell(inputs, state)
         if inputs.shape != output.shape:
             raise ValueError(
                 f"HighwayWrapper: inputs have shape {list(inputs.shape)}, but the cell's output {list(output.shape)}"
             )
-        carry = torch.sigmoid(torch.addmm(self.carry_b, inputs, self.carry_w))
+        carry = torch.sigmoid(torch.addmm(self.carry_b, inputs, carry_w))
         if self.couple_carry_transform_gates:
             transform = 1 - carry
         else:

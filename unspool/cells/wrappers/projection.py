@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.activations import as_activation
-from unspool.cells.layer import check_matrix, check_reuse, check_units, check_width, glorot_uniform
+from unspool.cells.layer import check_matrix, check_reuse, check_same_dtype, check_units, check_width, glorot_uniform
 from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.structure import Structure
@@ -60,9 +60,10 @@ class InputProjectionWrapper(RNNCellWrapper):
         self.add_weight("bias", (self.num_proj,), nn.init.zeros_, **where)
         self.build_cell(self.num_proj, **where)
 
-    def check_inputs(self, inputs: Structure) -> None:
+    def check_inputs(self, inputs: Structure, state: Structure) -> None:
         """Raises unless `inputs` is a floating-point matrix: the projection sees it, not the cell."""
         check_matrix(self.name, inputs)
+        check_same_dtype(self.name, inputs, state)
 
     def forward(self, inputs: Tensor, state: Structure) -> tuple[Structure, Structure]:
         """One step of the cell on the projected inputs."""

@@ -55,9 +55,9 @@ class RNNCellWrapper(RNNCell):
         """Builds the wrapped cell for `input_size`, if it can be built and is not yet."""
         ensure_built_for(self.cell, input_size, **where)
 
-    def check_inputs(self, inputs: Structure) -> None:
+    def check_inputs(self, inputs: Structure, state: Structure) -> None:
         """The wrapped cell's check."""
-        check_inputs_of(self.cell, inputs)
+        check_inputs_of(self.cell, inputs, state)
 
     def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
         """The wrapped cell's own."""

@@ -15,7 +15,7 @@ Initializer: TypeAlias = Callable[[Tensor], Any]
 """Fills a new weight in place, as the functions of `torch.nn.init` do."""
 
 
-class LazyModule(nn.Module):
+class Buildable(nn.Module):
     """A module built at first use, after torch's conventions for lazy modules.
 
     Weights are declared in `__init__`, where an optimiser finds them, and made in `build`. In between the module can be
@@ -44,9 +44,13 @@ class LazyModule(nn.Module):
     def build(self, input_size: Any, **where: Any) -> None:
         """Makes the weights for inputs of `input_size`; override it for weights that depend on the input size.
 
+        It runs once: every class that defines it has it wrapped, so that the module knows when it is built. What it
+        makes is moved to the dtype and device of `where`, and has the module's mode: training or not, trainable or not.
+
         Args:
             input_size: the size of one row of the inputs, in their structure: an int for `[batch, n]` inputs.
-            where: the `dtype` and `device` for new weights, as torch's own modules take them.
+            where: the `dtype` and `device` for new weights, as torch's own modules take them. An override may leave
+                them out.
         """
         self.built = True
 
@@ -76,7 +80,7 @@ class LazyModule(nn.Module):
         """Whether a declared weight is still without its shape (torch's name for it)."""
         return any(isinstance(weight, UnbuiltWeight) for weight in self._parameters.values())
 
-    def where(self, dtype: torch.dtype | None = None, device: Any = None) -> dict[str, Any]:
+    def placement(self, dtype: torch.dtype | None = None, device: Any = None) -> dict[str, Any]:
         """The dtype and device of new weights, if `build` is called with these."""
         was_converted, was_moved = self._blank.dtype != self._unmoved[0], self._blank.device != self._unmoved[1]
         return {
@@ -84,7 +88,13 @@ class LazyModule(nn.Module):
             "device": self._blank.device if was_moved else device,
         }
 
-    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> LazyModule:
+    def requires_grad_(self, requires_grad: bool = True) -> Buildable:
+        """Freezes or thaws the module, with what it has yet to make."""
+        self.trainable = requires_grad
+        super().requires_grad_(requires_grad)
+        return self
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Buildable:
         unbuilt = [name for name, weight in self._parameters.items() if isinstance(weight, UnbuiltWeight)]
         super()._apply(fn, recurse)
         self._blank = fn(self._blank)
@@ -102,7 +112,7 @@ class LazyModule(nn.Module):
         for name, weight in self._parameters.items():
             loaded = state_dict.get(prefix + name)
             if isinstance(weight, UnbuiltWeight) and loaded is not None and not isinstance(loaded, UnbuiltWeight):
-                weight.materialize(tuple(loaded.shape), **self.where(loaded.dtype))
+                weight.materialize(tuple(loaded.shape), **self.placement(loaded.dtype))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
         if was_unbuilt and not self.has_uninitialized_params():
             self.built = True
@@ -123,8 +133,16 @@ class UnbuiltWeight(UninitializedParameter):
         self.requires_grad = mode
         return self
 
+    def bfloat16(self, *args: Any, **kwargs: Any) -> Any:
+        """Converted, as torch's lazy parameters are to every other dtype."""
+        return self.to(torch.bfloat16)
+
     def __reduce_ex__(self, proto: Any) -> Any:
         return type(self), (self.requires_grad, self.device, self.dtype)
+
+
+# So that `torch.load` reads the state_dict of an unbuilt module.
+torch.serialization.add_safe_globals([UnbuiltWeight])
 
 
 def _build_once(build: Callable[..., None]) -> Callable[..., None]:
@@ -133,28 +151,25 @@ def _build_once(build: Callable[..., None]) -> Callable[..., None]:
     takes_where = any(each.kind is each.VAR_KEYWORD or each.name == "dtype" for each in parameters)
 
     @functools.wraps(build)
-    def wrapper(self: LazyModule, input_size: Any, **where: Any) -> None:
+    def wrapper(self: Buildable, input_size: Any, **where: Any) -> None:
         if self.built:
             raise RuntimeError(f"{type(self).__name__} is built already; make a new one for another input size")
-        where = self.where(**where)
+        where = self.placement(**where)
+        before = {id(part) for part in (*self.modules(), *self.parameters(), *self.buffers())}
         # Weights made in inference mode could never be trained.
         with torch.inference_mode(False):
-            if takes_where:
-                build(self, input_size, **where)
-            else:
-                before = {id(part) for part in (*self.modules(), *self.parameters(), *self.buffers())}
-                build(self, input_size)
-                _adopt(self, before, **where)
+            build(self, input_size, **where if takes_where else {})
+            _adopt(self, before, **where)
         self.built = True
 
     return wrapper
 
 
-def _adopt(module: LazyModule, before: set[int], **where: Any) -> None:
-    """Moves what `build` made without being told where, and freezes it if the module is not to be trained."""
+def _adopt(module: Buildable, before: set[int], **where: Any) -> None:
+    """Gives what `build` made the module's place and mode."""
     for child in module.children():
         if id(child) not in before:
-            child.to(**where)
+            child.to(**where).train(module.training)
     for weight in module.parameters():
         if id(weight) not in before and not isinstance(weight, UninitializedParameter):
             weight.data = weight.data.to(**where)
