@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import nn
+
+import unspool
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -18,6 +23,19 @@ def test_the_code_of_a_document_runs(document: Path) -> None:
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, str(document), "exec"), names)
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")  # torch's word on nn.LSTM
+def test_the_recipe_for_the_weights_of_torchs_lstm_holds_with_a_projection() -> None:
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "torch.md").read_text(), re.DOTALL)[0], names)
+    lstm = nn.LSTM(5, 4, num_layers=2, proj_size=3, batch_first=True)
+    cells = [unspool.LSTMCell(4, num_proj=3, forget_bias=0.5, input_size=size) for size in (5, 3)]
+    for layer, cell in enumerate(cells):
+        names["copy_lstm"](lstm, cell, layer)
+    inputs = torch.randn(2, 6, 5)
+    outputs, _ = unspool.dynamic_rnn(unspool.MultiRNNCell(cells), inputs, dtype=torch.float32)
+    torch.testing.assert_close(outputs, lstm(inputs)[0])
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)

@@ -253,7 +253,7 @@ def test_raw_rnn_checks_what_loop_fn_returns(changes: Any, error: type[Exception
             ValueError,
             r"one entry per row, \[2\], but has .* 1\]",
         ),
-        (dict(later=dict(finished=torch.tensor([True]))), ValueError, r"one entry per row, \[2\], but has shape \[1\]"),
+        (dict(later=dict(finished=torch.tensor([True]))), ValueError, r"per row, \[2\], but has shape \[1\]"),
     ],
 )
 def test_raw_rnn_does_not_broadcast(changes: Any, error: type[Exception], message: str) -> None:
