@@ -19,6 +19,6 @@ def scopes(default):
 
 def profiler_ranges(run):
     """The names that `run()` leaves in a profile."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as profile:
         run()
     return {event.name for event in profile.events()}
