@@ -196,21 +196,126 @@ def test_an_initialiser_may_fill_or_return() -> None:
     assert (filled.kernel == 0.5).all()
 
 
-def test_a_build_that_failed_can_be_tried_again() -> None:
-    fussy = [True]
-
-    def initializer(weight: torch.Tensor) -> None:
-        if weight.dim() == 1 and fussy:
-            fussy.clear()
+def test_a_build_that_fails_leaves_the_cell_as_it_was() -> None:
+    def only_matrices(weight: torch.Tensor) -> None:
+        if weight.dim() == 1:
             raise ValueError("a vector")
         nn.init.ones_(weight)
 
-    cell = LSTMCell(2, use_peepholes=True, initializer=initializer)
-    with pytest.raises(ValueError, match="a vector"):
+    cell = LSTMCell(2, use_peepholes=True, initializer=only_matrices)
+    weights = list(cell.parameters())
+    for depth in (3, 3, 7):
+        with pytest.raises(ValueError, match="a vector"):
+            cell.build(depth)
+        assert not cell.built
+        assert cell.has_uninitialized_params()
+    cell.initializer = nn.init.ones_
+    cell.build(4)
+    assert cell.kernel.shape == (6, 8)
+    assert all(one is other for one, other in zip(weights, cell.parameters(), strict=True))
+    assert (cell.w_f_diag == 1).all()
+
+
+def test_a_build_may_call_the_builds_of_its_base_classes() -> None:
+    class More(TenLines):
+        def build(self, input_size: int, **where: Any) -> None:
+            super().build(input_size, **where)
+            if fails:
+                raise ValueError("not yet")
+            self.extra = nn.Linear(1, 1, **where)
+
+    fails = [True]
+    cell = More(4)
+    with pytest.raises(ValueError, match="not yet"):
         cell.build(3)
     assert not cell.built
+    fails.clear()
     cell.build(3)
-    assert cell.built
+    assert cell.extra.weight.shape == (1, 1)
+
+
+def test_loading_does_not_stand_in_for_build() -> None:
+    class Scaled(RNNCell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.state_size = self.output_size = 2
+            self.declare_weights("kernel")
+
+        def build(self, input_size: int, **where: Any) -> None:
+            self.scale = input_size**-0.5
+            self.add_weight("kernel", (input_size, 2), nn.init.ones_, **where)
+
+        def forward(self, inputs: Any, state: Any) -> Any:
+            return inputs @ self.kernel * self.scale, state
+
+    cell = Scaled()
+    cell.load_state_dict({"kernel": torch.full((4, 2), 3.0)})
+    output, _ = cell(torch.ones(1, 4), torch.zeros(1, 2))
+    assert output.tolist() == [[6.0, 6.0]]
+
+
+def test_inputs_must_have_the_depth_of_loaded_weights() -> None:
+    cell = GRUCell(4)
+    cell.load_state_dict(GRUCell(4, input_size=3).state_dict())
+    assert cell.input_size == 3
+    with pytest.raises(ValueError, match="gru_cell: inputs have depth 5, but the cell was built for 3"):
+        dynamic_rnn(cell, torch.zeros(2, 1, 5), dtype=torch.float32)
+
+
+class Told(TenLines):
+    """Makes its layer without being told where."""
+
+    def build(self, input_size: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.mix = nn.Linear(input_size + 4, 4)
+
+
+def test_a_cell_inside_another_keeps_its_own_place_and_dtype() -> None:
+    inputs = torch.zeros(2, 5, 3)
+    outputs, _ = dynamic_rnn(unspool.DeviceWrapper(Told(4), "meta"), inputs, dtype=torch.float32)
+    assert outputs.device.type == "meta"
+    inner = Told(4)
+    inner.weight_dtype = torch.float64
+    MultiRNNCell([inner]).build(3, dtype=torch.float32, device="cpu")
+    assert inner.mix.weight.dtype == torch.float64
+
+
+def test_what_cannot_be_real_is_not_made_real() -> None:
+    class Rotating(TenLines):
+        def build(self, input_size: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            self.phase = nn.Parameter(torch.ones(4, dtype=torch.complex64) * 1j)
+            self.table = nn.Parameter(torch.arange(4), requires_grad=False)
+
+    cell = Rotating(4)
+    cell.build(3, torch.float32)
+    assert torch.equal(cell.phase.detach(), torch.ones(4, dtype=torch.complex64) * 1j)
+    assert cell.table.dtype == torch.int64
+
+
+def test_modules_made_inside_modules_are_adopted_too() -> None:
+    class Grows(TenLines):
+        def __init__(self) -> None:
+            super().__init__(4)
+            self.layers = nn.ModuleList()
+
+        def build(self, input_size: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            self.layers.append(nn.Sequential(nn.Linear(input_size, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)))
+
+    cell = Grows().eval()
+    cell.build(3, dtype=torch.float64)
+    _, norm, dropout = cell.layers[0]  # pyright: ignore[reportGeneralTypeIssues]
+    assert norm.running_mean.dtype == norm.weight.dtype == torch.float64
+    assert not norm.training
+    assert not dropout.training
+
+
+def test_a_build_is_told_what_it_asks_for() -> None:
+    class OnlyDtype(TenLines):
+        def build(self, input_size: int, dtype: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            self.mix = nn.Linear(input_size + 4, 4, dtype=dtype)
+
+    cell = OnlyDtype(4)
+    cell.build(3, torch.float64)
+    assert cell.mix.weight.dtype == torch.float64
 
 
 def test_what_was_not_loaded_is_made_at_first_use() -> None:

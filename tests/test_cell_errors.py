@@ -282,8 +282,10 @@ def test_residuals_that_do_not_fit() -> None:
 
 def test_highways_that_do_not_fit() -> None:
     wide = HighwayWrapper(GRUCell(4))
-    with pytest.raises(ValueError, match=r"inputs have shape \[2, 3\], but the cell's output \[2, 4\]"):
+    with pytest.raises(ValueError, match=r"highway_wrapper: inputs have depth 3, but the cell's output has 4"):
         wide(X, wide.zero_state(2, torch.float32))
+    assert not wide.built
+    assert not wide.cell.built
 
 
 def test_projections_and_embeddings() -> None:

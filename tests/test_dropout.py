@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.cells import Plus1, Returns
-from unspool import DropoutWrapper, GRUCell, LSTMStateTuple, MultiRNNCell, dynamic_rnn
+from tests.cells import Duck, Plus1, Returns
+from unspool import DropoutWrapper, GRUCell, LSTMStateTuple, MultiRNNCell, TensorArray, dynamic_rnn
 from unspool.cells.wrappers.dropout import derive_seed
 
 ONES = torch.ones(50, 4)
@@ -171,6 +171,28 @@ def test_variational_state_masks_spare_an_lstm_memory() -> None:
     _, state = step(cell)
     assert torch.equal(state.c, torch.ones(50, 4))
     assert torch.equal(state.h, state.h[:1].expand_as(state.h))
+
+
+def test_variational_masks_pass_over_what_has_no_size() -> None:
+    cell = Returns(((), 4), 4, lambda x, s: (x, (s[0], torch.ones_like(s[1]))))
+    wrapper = DropoutWrapper(cell, state_keep_prob=0.5, variational_recurrent=True, dtype="float32")
+    array = TensorArray(torch.float32)
+    _, (kept, state) = wrapper(ONES, (array, torch.zeros(50, 4)))
+    assert kept is array
+    assert set(state.unique().tolist()) <= {0.0, 2.0}
+
+
+def test_a_sequence_starts_for_cells_that_are_no_modules_too() -> None:
+    class Counting(Duck):
+        started = 0
+
+        def start_sequence(self) -> None:
+            self.started += 1
+
+    inner, wrapped = Counting(), Counting()
+    stack = MultiRNNCell([inner, DropoutWrapper(wrapped, 0.5)])
+    dynamic_rnn(stack, torch.zeros(2, 4, 3), dtype=torch.float32)
+    assert (inner.started, wrapped.started) == (1, 1)
 
 
 # -- seeds -------------------------------------------------------------------------------------------------------------

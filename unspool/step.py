@@ -69,7 +69,7 @@ def checked_like(old: Structure, new: Structure, name: str, like: str) -> Struct
 def checked(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str, expectation: str) -> Tensor:
     """`value`, if it is a tensor of that shape and dtype; `expectation` says whose word the shape is."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be made of tensors, but has a {type(value).__name__}")
+        raise TypeError(f"{name} must be made of tensors, but has {describe(value)}")
     if value.shape != shape:
         raise ValueError(f"Inconsistent shapes: {name} has shape {list(value.shape)}, but {expectation} {list(shape)}")
     if value.dtype == dtype:

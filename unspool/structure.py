@@ -140,7 +140,7 @@ def with_article(word: str) -> str:
 def children(container: Structure) -> dict[Any, Structure]:
     """The parts of a container, one level down, by key, field or index; dicts by sorted key."""
     if issubclass(type(container), Mapping):
-        return {key: container[key] for key in sorted(container)}
+        return {key: container[key] for key in sorted(container, key=lambda key: (type(key).__name__, key))}
     return dict(zip(_fields(container) or range(len(container)), container, strict=True))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -26,12 +26,14 @@ class Buildable(nn.Module):
     """
 
     built: bool
+    building: bool
 
     def __init__(self, trainable: bool, weight_dtype: torch.dtype | None) -> None:
         super().__init__()
         self.trainable = trainable
         self.weight_dtype = weight_dtype
         self.built = False
+        self.building = False
         # Goes wherever the module goes: what has changed about it by the time of `build` was asked for.
         self._blank = torch.empty(0)
         self._unmoved = (self._blank.dtype, self._blank.device)
@@ -66,12 +68,12 @@ class Buildable(nn.Module):
             self.declare_weights(name)
         weight: Any = self._parameters[name]
         if isinstance(weight, UnbuiltWeight):
-            weight.materialize(tuple(shape), **where)
             with torch.no_grad():
-                filled = initializer(weight)
+                values = torch.empty(tuple(shape), **where)
                 # TensorFlow's initialisers return a tensor, torch's fill the one they are given.
-                if isinstance(filled, Tensor) and filled is not weight:
-                    weight.copy_(filled)
+                filled = initializer(values)
+                weight.materialize(tuple(shape), **where)
+                weight.copy_(filled if isinstance(filled, Tensor) else values)
         elif weight.shape != tuple(shape):
             have, expected = list(weight.shape), list(shape)
             raise ValueError(f"{type(self).__name__}: the weight {name!r} has shape {have}, but expected {expected}")
@@ -107,15 +109,12 @@ class Buildable(nn.Module):
         return self
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
-        # Loading gives an unbuilt cell its shapes; it is built once every declared weight has one.
-        was_unbuilt = self.has_uninitialized_params()
+        # Loading gives unbuilt weights their shapes; `build`, when it runs, makes those that are still without.
         for name, weight in self._parameters.items():
             loaded = state_dict.get(prefix + name)
             if isinstance(weight, UnbuiltWeight) and loaded is not None and not isinstance(loaded, UnbuiltWeight):
                 weight.materialize(tuple(loaded.shape), **self.placement(loaded.dtype))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-        if was_unbuilt and not self.has_uninitialized_params():
-            self.built = True
 
 
 class UnbuiltWeight(UninitializedParameter):
@@ -133,6 +132,12 @@ class UnbuiltWeight(UninitializedParameter):
         self.requires_grad = mode
         return self
 
+    @classmethod
+    def unmake(cls, weight: Any) -> None:
+        """Takes a weight its shape again, the reverse of `materialize`."""
+        weight.data = weight.data.new_empty(0)
+        weight.__class__ = cls
+
     def bfloat16(self, *args: Any, **kwargs: Any) -> Any:
         """Converted, as torch's lazy parameters are to every other dtype."""
         return self.to(torch.bfloat16)
@@ -146,35 +151,73 @@ torch.serialization.add_safe_globals([UnbuiltWeight])
 
 
 def _build_once(build: Callable[..., None]) -> Callable[..., None]:
-    """Marks a module as built when its `build` returns, and refuses to build it again."""
+    """`build` for a module that is not built yet, and is afterwards; if it fails, as if it had not been called."""
     parameters = inspect.signature(build).parameters.values()
-    takes_where = any(each.kind is each.VAR_KEYWORD or each.name == "dtype" for each in parameters)
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    accepted = {"dtype", "device"} if takes_any else {"dtype", "device"} & {each.name for each in parameters}
 
     @functools.wraps(build)
-    def wrapper(self: Buildable, input_size: Any, **where: Any) -> None:
+    def wrapper(self: Buildable, input_size: Any, dtype: torch.dtype | None = None, device: Any = None) -> None:
+        where = self.placement(dtype, device)
+        told = {name: where[name] for name in accepted}
+        if self.building:  # a subclass's build calling its base's
+            build(self, input_size, **told)
+            return
         if self.built:
             raise RuntimeError(f"{type(self).__name__} is built already; make a new one for another input size")
-        where = self.placement(**where)
-        before = {id(part) for part in (*self.modules(), *self.parameters(), *self.buffers())}
-        # Weights made in inference mode could never be trained.
-        with torch.inference_mode(False):
-            build(self, input_size, **where if takes_where else {})
-            _adopt(self, before, **where)
+        unbuilt: list[Any] = [weight for weight in self.parameters(recurse=False) if isinstance(weight, UnbuiltWeight)]
+        before = _own_parts(self)
+        self.building = True
+        try:
+            # Weights made in inference mode could never be trained.
+            with torch.inference_mode(False):
+                build(self, input_size, **told)
+                _adopt(self, before, **({} if len(accepted) == 2 else where))
+        except BaseException:
+            for weight in unbuilt:
+                if not isinstance(weight, UnbuiltWeight):
+                    UnbuiltWeight.unmake(weight)
+            raise
+        finally:
+            self.building = False
         self.built = True
 
     return wrapper
 
 
-def _adopt(module: Buildable, before: set[int], **where: Any) -> None:
-    """Gives what `build` made the module's place and mode."""
+def _own_modules(module: nn.Module) -> Iterator[nn.Module]:
+    """A module and the modules in it, but not those that another Buildable sees to."""
+    yield module
     for child in module.children():
-        if id(child) not in before:
-            child.to(**where).train(module.training)
-    for weight in module.parameters():
-        if id(weight) not in before and not isinstance(weight, UninitializedParameter):
-            weight.data = weight.data.to(**where)
-            weight.requires_grad_(weight.requires_grad and module.trainable)
-    for name, buffer in module.named_buffers(recurse=False):
-        if id(buffer) not in before:
-            dtype = where["dtype"] if buffer.is_floating_point() else None
-            setattr(module, name, buffer.to(device=where["device"], dtype=dtype))
+        if not isinstance(child, Buildable):
+            yield from _own_modules(child)
+
+
+def _own_parts(module: nn.Module) -> list[Any]:
+    """Its own modules, with their weights and buffers."""
+    modules = list(_own_modules(module))
+    return [*modules, *(part for each in modules for part in (*each.parameters(False), *each.buffers(False)))]
+
+
+def _adopt(module: Buildable, before: list[Any], dtype: torch.dtype | None = None, device: Any = None) -> None:
+    """Gives what `build` made the module's mode and, where `build` was not told it, its place."""
+    known = {id(part) for part in before}
+    moved: dict[int, Any] = {}  # a weight in two places stays one
+    for owner in list(_own_modules(module)):
+        if id(owner) not in known:
+            owner.training = module.training
+        for name, part in [*owner.named_parameters("", False), *owner.named_buffers("", False)]:
+            if id(part) in known:
+                continue
+            if isinstance(part, nn.Parameter):
+                part.requires_grad = part.requires_grad and module.trainable
+            if not isinstance(part, UninitializedParameter):
+                place = {"device": device, "dtype": dtype if part.is_floating_point() else None}
+                setattr(owner, name, moved.setdefault(id(part), _moved(part, **place)))
+
+
+def _moved(part: Tensor, **place: Any) -> Tensor:
+    value = part.detach().to(**place)
+    if (value.dtype, value.device) == (part.dtype, part.device):
+        return part
+    return nn.Parameter(value, part.requires_grad) if isinstance(part, nn.Parameter) else value

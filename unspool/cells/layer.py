@@ -44,21 +44,27 @@ class LayerRNNCell(RNNCell):
 
     def build(self, input_size: Any, **where: Any) -> None:
         """Makes the weights for inputs `[batch, input_size]`."""
-        for name, shape in self.shapes(check_width(input_size, self.name)).items():
+        depth = check_width(input_size, self.name)
+        if self.input_size not in (None, depth):  # the weights were loaded
+            raise ValueError(f"{self.name}: inputs have depth {depth}, but the cell was built for {self.input_size}")
+        for name, shape in self.shapes(depth).items():
             self.add_weight(name, shape, self.initializer_of(name), **where)
 
     @property
     def input_size(self) -> int | None:
-        """The depth of the inputs; None until the cell is built."""
-        return getattr(self, self.first_kernel).shape[0] - self.output_size if self.built else None
+        """The depth of the inputs; None until the weights have shapes."""
+        kernel = getattr(self, self.first_kernel)
+        return None if isinstance(kernel, UnbuiltWeight) else kernel.shape[0] - self.output_size
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
         # An unbuilt cell takes any depth, but its weights must agree on it.
         loaded = state_dict.get(prefix + self.first_kernel)
-        if not self.built and isinstance(loaded, Tensor) and not isinstance(loaded, UnbuiltWeight) and loaded.dim():
+        if self.input_size is None and isinstance(loaded, Tensor) and not isinstance(loaded, UnbuiltWeight):
             for name, shape in self.shapes(loaded.shape[0] - self.output_size).items():
                 have = state_dict.get(prefix + name)
-                if have is not None and (tuple(have.shape) != shape or loaded.shape[0] < self.output_size):
+                if have is None or isinstance(have, UnbuiltWeight):
+                    continue
+                if tuple(have.shape) != shape or loaded.shape[0] < self.output_size:
                     error_msgs: list[str] = args[-1]
                     error_msgs.append(f"{prefix}{name} has shape {list(have.shape)}, which no {self!r} can have")
                     return
@@ -74,7 +80,7 @@ class LayerRNNCell(RNNCell):
         check_matrix(self.name, inputs, kernel, kernel.shape[0] - self.output_size)
         for name, (state, width) in states.items():
             if not isinstance(state, Tensor):
-                raise TypeError(f"{self.name}: {name} must be a tensor, but is a {type(state).__name__}")
+                raise TypeError(f"{self.name}: {name} must be a tensor, but is {describe(state)}")
             if state.dim() != 2 or state.shape[0] != inputs.shape[0] or state.shape[1] != width:
                 raise ValueError(
                     f"{self.name}: {name} has shape {list(state.shape)}, expected {[inputs.shape[0], width]}"

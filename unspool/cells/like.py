@@ -73,10 +73,11 @@ def _device(device: Any) -> AbstractContextManager[Any]:
 
 def start_sequence(cell: Any) -> None:
     """Tells `cell`, and every cell inside it, that a sequence begins."""
-    modules: list[Any] = list(cell.modules()) if isinstance(cell, nn.Module) else [cell]
-    for module in modules:
-        if hasattr(module, "start_sequence"):
-            module.start_sequence()
+    for module in cell.modules() if isinstance(cell, nn.Module) else [cell]:
+        # Asked of the class, since what `torch.compile` wraps around a module passes its attributes on.
+        start = getattr(module.__class__, "start_sequence", None)
+        if start is not None:
+            start(module)
 
 
 def variables_of(cell: Any) -> Iterator[tuple[str, Tensor]]:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
 from unspool.cells.like import (
     assert_like_rnncell,
     check_inputs_of,
     ensure_built_for,
+    start_sequence,
     variables_of,
     zero_state_of,
 )
@@ -80,6 +81,12 @@ class MultiRNNCell(RNNCell):
         """The lowest cell's check."""
         lowest = state[0] if self.state_is_tuple and not is_leaf(state) and len(state) else ()
         check_inputs_of(self.cells[0], inputs, lowest)
+
+    def start_sequence(self) -> None:
+        """Passes it on to cells that are no modules, which a walk through the modules does not find."""
+        for cell in self.cells:
+            if not isinstance(cell, nn.Module):
+                start_sequence(cell)
 
     def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
         """A tuple of each cell's own zero state, or one tensor of zeros."""

@@ -9,7 +9,7 @@ import torch
 
 from unspool.cells.like import assert_like_rnncell
 from unspool.sizes import shape_of
-from unspool.structure import Structure, check_same_structure, flatten, map_structure
+from unspool.structure import Structure, check_same_structure, describe, flatten, map_structure
 
 Call = TypeVar("Call")
 
@@ -46,7 +46,7 @@ def bidirectional_layers(
     """For each layer its two cells and their initial states; everything is checked before the first."""
     for name, cells in [("cells_fw", cells_fw), ("cells_bw", cells_bw)]:
         if not isinstance(cells, list):
-            raise ValueError(f"{name} must be a list of cells, one per layer, but is a {type(cells).__name__}")
+            raise ValueError(f"{name} must be a list of cells, one per layer, but is {describe(cells)}")
         if not cells:
             raise ValueError(f"{name} is empty: there must be at least one layer")
     if len(cells_fw) != len(cells_bw):

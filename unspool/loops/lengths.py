@@ -17,7 +17,8 @@ def as_lengths(sequence_length: Any) -> Tensor:
     tensor([3, 1])
     """
     if type(sequence_length) in (list, tuple):
-        if any(isinstance(entry, bool) for entry in sequence_length):  # torch makes ints of bools among ints
+        # torch makes ints of bools among ints.
+        if any(isinstance(entry, bool) or getattr(entry, "dtype", None) == torch.bool for entry in sequence_length):
             raise TypeError(f"sequence_length must hold ints, but has a bool: {sequence_length!r}")
         try:
             lengths = torch.as_tensor(sequence_length)

@@ -107,7 +107,7 @@ def raw_rnn(
 
 
 def _as_finished(finished: Any, batch_size: int) -> Tensor:
-    finished = finished if isinstance(finished, Tensor) else torch.as_tensor(finished)
+    finished = torch.as_tensor(finished) if type(finished) in (list, tuple) else as_tensor(finished, "finished")
     if finished.dtype != torch.bool:
         raise TypeError(f"finished must be bool, but is {finished.dtype}")
     if finished.dim() and finished.shape != (batch_size,):
@@ -131,10 +131,11 @@ class _Emits:
     def __init__(self, cell: Any, template: Structure, state: Structure, batch_size: int) -> None:
         if template is None:
             check_sizes(cell.output_size, "cell.output_size")
-            self._template, states = cell.output_size, flatten(state)
-            if not states:
+            self._template = cell.output_size
+            dtype = next((leaf.dtype for leaf in flatten(state) if isinstance(leaf, Tensor)), None)
+            if dtype is None:
                 raise ValueError("a cell without a state needs an emit template: the dtype of its output is unknown")
-            self._kinds = [((batch_size, *shape_of(size)), states[0].dtype) for size in flatten(cell.output_size)]
+            self._kinds = [((batch_size, *shape_of(size)), dtype) for size in flatten(cell.output_size)]
         else:
             self._template = map_structure(lambda leaf: as_tensor(leaf, "emit_output"), template)
             self._kinds = [((batch_size, *leaf.shape), leaf.dtype) for leaf in flatten(self._template)]

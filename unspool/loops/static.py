@@ -15,7 +15,7 @@ from unspool.loops.arguments import as_output_dtype, as_state, begin, check_stat
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.tensors import as_tensor
 from unspool.step import CheckedCell, Rows, attach, gradient_sources, step
-from unspool.structure import Structure, check_namedtuples, flatten, map_structure, unflatten_as
+from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure, unflatten_as
 
 
 def static_rnn(
@@ -119,7 +119,7 @@ def as_chain(
     """The arguments of `static_rnn`, converted and checked."""
     assert_like_rnncell(cell_name, cell)
     if type(inputs) not in (list, tuple):
-        raise TypeError(f"inputs must be a list with one entry per step, but is a {type(inputs).__name__}")
+        raise TypeError(f"inputs must be a list with one entry per step, but is {describe(inputs)}")
     if not inputs:
         raise ValueError("inputs must not be empty: there is no step to run")
     inputs = [map_structure(lambda leaf: as_tensor(leaf, "inputs"), each) for each in inputs]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unspool.structure import Structure, map_structure
+from unspool.structure import Structure, describe, map_structure
 
 
 def as_tensor(leaf: Any, name: str) -> Tensor:
@@ -22,7 +22,7 @@ def as_tensor(leaf: Any, name: str) -> Tensor:
     if leaf is None:
         raise ValueError(f"{name}: None values not supported")
     if not _is_number_like(leaf):
-        raise TypeError(f"{name} must be made of tensors or arrays, but has a {type(leaf).__name__}: {leaf!r}")
+        raise TypeError(f"{name} must be made of tensors or arrays, but has {describe(leaf)}: {leaf!r}")
     try:
         return torch.as_tensor(_plain(leaf))
     except TypeError as error:

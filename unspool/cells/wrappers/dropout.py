@@ -31,7 +31,7 @@ class DropoutWrapper(RNNCellWrapper):
             Ghahramani, 2016), instead of anew for every element. A loop draws them when it begins; between direct
             calls of the cell they stay until `start_sequence()`.
         input_size: the size of one row of the inputs, which variational input masks need.
-        dtype: the dtype of variational masks, which need it.
+        dtype: needed with `variational_recurrent`, as in TensorFlow; a mask has the dtype of what it is applied to.
         seed: makes the masks repeatable: wrappers with equal seeds draw equal masks, call by call.
         dropout_state_filter_visitor: says which parts of the state may be dropped: called with the state, then with
             its parts, it returns a bool for all below it or a structure of bools, one level deep. By default, all but
@@ -77,6 +77,7 @@ class DropoutWrapper(RNNCellWrapper):
 
     def start_sequence(self) -> None:
         """Forgets the variational masks: the next step draws new ones."""
+        super().start_sequence()
         self._masks.clear()
 
     def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
@@ -97,7 +98,7 @@ class DropoutWrapper(RNNCellWrapper):
             may_drop = [True] * len(leaves)
         if self.variational_recurrent:
             check_same_structure(sizes, values, name=f"the {place}", like=f"{place}_size", opaque=True)
-        shapes = flatten(sizes) if self.variational_recurrent else [None] * len(leaves)
+        shapes = sizes_beside(sizes, values) if self.variational_recurrent else [None] * len(leaves)
         for k in range(len(leaves)):
             if may_drop[k]:
                 leaves[k] = self._drop(leaves[k], f"{place}_{k}", keep, shapes[k])
@@ -163,6 +164,16 @@ def state_filter(visitor: Callable[[Any], Any], state: Structure) -> list[bool]:
     for part, may_drop in zip(parts, verdicts, strict=True):
         below += state_filter(visitor, part) if may_drop else [False] * len(flatten(part))
     return below
+
+
+def sizes_beside(sizes: Structure, values: Structure) -> list[Any]:
+    """The size of each leaf of `values`; None for those that `sizes` calls `()`, which have none."""
+    if is_leaf(sizes):
+        return [sizes]
+    if not flatten(sizes):
+        return [None] * len(flatten(values))
+    parts = children(values)
+    return [size for key, below in children(sizes).items() for size in sizes_beside(below, parts[key])]
 
 
 def derive_seed(seed: int, place: str) -> int:

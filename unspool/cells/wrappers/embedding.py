@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from unspool.cells.layer import check_initializer, check_reuse, check_units
 from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
-from unspool.structure import Structure
+from unspool.structure import Structure, describe
 
 
 class EmbeddingWrapper(RNNCellWrapper):
@@ -61,9 +61,9 @@ class EmbeddingWrapper(RNNCellWrapper):
     def check_inputs(self, inputs: Structure, state: Structure) -> None:
         """Raises unless the inputs are ids, one per row."""
         if not isinstance(inputs, Tensor) or inputs.is_floating_point() or inputs.dtype == torch.bool:
-            what = inputs.dtype if isinstance(inputs, Tensor) else type(inputs).__name__
+            what = inputs.dtype if isinstance(inputs, Tensor) else describe(inputs)
             raise TypeError(f"{self.name}: inputs must be integer ids, but are {what}")
-        if inputs.numel() != len(inputs):
+        if inputs.dim() == 0 or inputs.numel() != len(inputs):
             raise ValueError(f"{self.name}: inputs must be one id per row, but have shape {list(inputs.shape)}")
 
     def forward(self, inputs: Tensor, state: Structure) -> tuple[Structure, Structure]:

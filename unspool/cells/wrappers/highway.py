@@ -50,8 +50,11 @@ class HighwayWrapper(RNNCellWrapper):
 
     def build(self, input_size: Any, **where: Any) -> None:
         """Builds the cell and makes the gates."""
-        self.build_cell(input_size, **where)
         depth = check_width(input_size, self.name)
+        width = check_width(self.cell.output_size, self.name)
+        if depth != width:
+            raise ValueError(f"{self.name}: inputs have depth {depth}, but the cell's output has {width}")
+        self.build_cell(depth, **where)
         for gate, bias in zip(self._gates, (self.carry_bias_init, -self.carry_bias_init), strict=False):
             self.add_weight(f"{gate}_w", (depth, depth), glorot_uniform, **where)
             self.add_weight(f"{gate}_b", (depth,), partial(nn.init.constant_, val=bias), **where)
@@ -61,10 +64,6 @@ class HighwayWrapper(RNNCellWrapper):
         carry_w = self.carry_w
         check_matrix(self.name, inputs, carry_w)
         output, new_state = self.cell(inputs, state)
-        if inputs.shape != output.shape:
-            raise ValueError(
-                f"HighwayWrapper: inputs have shape {list(inputs.shape)}, but the cell's output {list(output.shape)}"
-            )
         carry = torch.sigmoid(torch.addmm(self.carry_b, inputs, carry_w))
         if self.couple_carry_transform_gates:
             transform = 1 - carry

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.activations import as_activation
+from unspool.cells.building import UnbuiltWeight
 from unspool.cells.layer import check_matrix, check_reuse, check_same_dtype, check_units, check_width, glorot_uniform
 from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
@@ -50,8 +51,9 @@ class InputProjectionWrapper(RNNCellWrapper):
 
     @property
     def input_size(self) -> int | None:
-        """The depth of the inputs; None until the cell is built."""
-        return self.kernel.shape[0] if self.built else None
+        """The depth of the inputs; None until the weights have shapes."""
+        kernel = self.kernel
+        return None if isinstance(kernel, UnbuiltWeight) else kernel.shape[0]
 
     def build(self, input_size: Any, **where: Any) -> None:
         """Makes the projection and builds the cell for what it gives."""

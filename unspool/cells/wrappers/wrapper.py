@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
 from unspool.cells.like import (
     assert_like_rnncell,
     check_inputs_of,
     ensure_built_for,
+    start_sequence,
     variables_of,
     zero_state_of,
 )
@@ -58,6 +59,11 @@ class RNNCellWrapper(RNNCell):
     def check_inputs(self, inputs: Structure, state: Structure) -> None:
         """The wrapped cell's check."""
         check_inputs_of(self.cell, inputs, state)
+
+    def start_sequence(self) -> None:
+        """Passes it on to a cell that is no module, which a walk through the modules does not find."""
+        if not isinstance(self.cell, nn.Module):
+            start_sequence(self.cell)
 
     def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
         """The wrapped cell's own."""
