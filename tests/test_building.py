@@ -224,6 +224,16 @@ def test_a_build_may_call_the_builds_of_its_base_classes() -> None:
                 raise ValueError("not yet")
             self.extra = nn.Linear(1, 1, **where)
 
+    class Plain(RNNCell):
+        def build(self, input_size: int, **where: Any) -> None:
+            super().build(input_size, **where)
+            raise ValueError("never")
+
+    plain = Plain()
+    with pytest.raises(ValueError, match="never"):
+        plain.build(3)
+    assert not plain.built
+
     fails = [True]
     cell = More(4)
     with pytest.raises(ValueError, match="not yet"):

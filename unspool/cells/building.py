@@ -54,7 +54,7 @@ class Buildable(nn.Module):
             where: the `dtype` and `device` for new weights, as torch's own modules take them. An override may leave
                 them out.
         """
-        self.built = True
+        self.built = not self.building  # called by an override, it leaves the verdict to that one's end
 
     def declare_weights(self, *names: str) -> None:
         """Registers weights whose shapes `build` will know, in the order of TensorFlow's variables."""
@@ -134,7 +134,7 @@ class UnbuiltWeight(UninitializedParameter):
 
     @classmethod
     def unmake(cls, weight: Any) -> None:
-        """Takes a weight its shape again, the reverse of `materialize`."""
+        """Takes the shape of a weight away again: the reverse of `materialize`."""
         weight.data = weight.data.new_empty(0)
         weight.__class__ = cls
 
