@@ -8,8 +8,8 @@ order. The error of a tensor is
 
     max |unspool - TensorFlow| / max |TensorFlow|
 
-(see `errors.py`) and must stay within 1e-10 in float64 and 1e-5 in float32; integers must be equal. Where autograd
-found no path to a gradient, TensorFlow's must be exactly zero.
+(`errors.py` has the small print) and must stay within 1e-10 in float64 and 1e-5 in float32; integers must be equal.
+Where autograd found no path to a gradient, TensorFlow's must be exactly zero.
 
 Exits with 1 if anything differs, if there are fewer than 200 cases, or if an option occurs in none of them.
 """
