@@ -66,3 +66,15 @@ class Library(Protocol):
     def state_saver(self, states: dict[str, Any]) -> Any:
         """A state saver that starts from `states`; what it is given it keeps in `saved`, by name."""
         ...
+
+
+class StateSaver:
+    """Starts from `states`; what it is given, as each library saves it, is in `saved`, by name."""
+
+    def __init__(self, states: dict[str, Any]) -> None:
+        self._states = states
+        self.saved: dict[str, Any] = {}
+
+    def state(self, name: str) -> Any:
+        """The state to start from."""
+        return self._states[name]

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from conformance.library import StateSaver
 from conformance.structures import pack
 
 os.environ["TF_USE_LEGACY_KERAS"] = "1"  # Keras 3 has none of these cells
@@ -82,14 +83,7 @@ class TensorFlow:
         return _StateSaver(states)
 
 
-class _StateSaver:
-    def __init__(self, states: dict[str, Any]) -> None:
-        self._states = states
-        self.saved: dict[str, Any] = {}
-
-    def state(self, name: str) -> Any:
-        return self._states[name]
-
+class _StateSaver(StateSaver):
     def save_state(self, name: str, value: Any) -> Any:
         # In no collection, so that it is not taken for one of the cell's variables.
         self.saved[name] = tf1.Variable(tf.zeros_like(value), trainable=False, collections=[], name=name)

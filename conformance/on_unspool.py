@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import unspool
+from conformance.library import StateSaver
 from conformance.structures import pack
 from unspool.dtypes import as_dtype
 from unspool.structure import flatten, unflatten_as
@@ -76,14 +77,7 @@ class Unspool:
         return _StateSaver(states)
 
 
-class _StateSaver:
-    def __init__(self, states: dict[str, Any]) -> None:
-        self._states = states
-        self.saved: dict[str, Any] = {}
-
-    def state(self, name: str) -> Any:
-        return self._states[name]
-
+class _StateSaver(StateSaver):
     def save_state(self, name: str, value: Any) -> None:
         self.saved[name] = value
 

@@ -141,3 +141,57 @@ def test_a_printed_cell_shows_its_arguments() -> None:
     text = repr(MultiRNNCell([LSTMCell(4, num_proj=2, input_size=3), GRUCell(3, name="top")]))
     assert "LSTMCell(num_units=4, num_proj=2, input_size=3)" in text
     assert "GRUCell(num_units=3, name='top')" in text
+
+
+# -- weights ---------------------------------------------------------------------------------------------------------
+
+
+def test_weights_are_read_at_every_call() -> None:
+    """Tying, parametrisations and functional_call all just work."""
+    torch.manual_seed(0)
+    inputs = torch.randn(2, 5, 3)
+    one, other = GRUCell(4, input_size=3), GRUCell(4, input_size=3)
+    one.candidate_kernel = other.candidate_kernel
+    dynamic_rnn(one, inputs, dtype=torch.float32)[0].sum().backward()
+    assert other.candidate_kernel.grad is not None
+
+    normed = nn.utils.parametrizations.weight_norm(LSTMCell(4, input_size=3), "kernel")
+    outputs, _ = dynamic_rnn(normed, inputs, [5, 2], dtype=torch.float32)
+    outputs.sum().backward()
+    assert all(weight.grad is not None for weight in normed.parameters())
+
+    doubled = {name: 2 * weight for name, weight in one.named_parameters()}
+    _, twice = torch.func.functional_call(one, doubled, (inputs[:, 0], torch.zeros(2, 4)))
+    _, once = one(inputs[:, 0], torch.zeros(2, 4))
+    assert not torch.equal(once, twice)
+
+
+def test_a_cell_used_in_two_loops_has_one_set_of_weights() -> None:
+    cell, inputs = GRUCell(4), torch.randn(2, 5, 3)
+    first, _ = dynamic_rnn(cell, inputs, dtype=torch.float32, scope="one")
+    second, _ = dynamic_rnn(cell, inputs, dtype=torch.float32, scope="two")
+    assert torch.equal(first, second)
+    with pytest.raises(ValueError, match="gru_cell: inputs have depth 4, but the cell was built for 3"):
+        dynamic_rnn(cell, torch.zeros(2, 5, 4), dtype=torch.float32)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_functional_transforms(name: str) -> None:
+    """`torch.func.grad` through a loop gives what backward gives."""
+    torch.manual_seed(0)
+    cell = ZOO[name]().double()
+    inputs = inputs_for(name, 2, 3)
+    expected = flatten(dynamic_rnn(cell, inputs, [3, 1], dtype=torch.float64)[0])[0]
+    weights = dict(cell.named_parameters())
+    gradients = torch.autograd.grad(expected.sum(), list(weights.values()), allow_unused=True)
+
+    def loss(weights: dict[str, torch.Tensor]) -> torch.Tensor:
+        def loop(*_: Any) -> Any:
+            return dynamic_rnn(cell, inputs, [3, 1], dtype=torch.float64)
+
+        with torch.nn.utils.stateless._reparametrize_module(cell, weights):
+            return flatten(loop()[0])[0].sum()
+
+    functional = torch.func.grad(loss)(weights)
+    for gradient, other in zip(gradients, functional.values(), strict=True):
+        torch.testing.assert_close(other, torch.zeros_like(other) if gradient is None else gradient, rtol=0, atol=1e-12)

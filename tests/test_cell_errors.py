@@ -138,7 +138,12 @@ def test_stacks() -> None:
 
 def test_a_built_cell_is_loaded_only_with_weights_that_fit_each_other() -> None:
     fitting = LSTMCell(3, input_size=2).state_dict()
-    for wrong in [{"kernel": torch.zeros(5, 9)}, {"kernel": torch.zeros(2, 12)}, {"bias": torch.zeros(9)}]:
+    for wrong in [
+        {"kernel": torch.zeros(5, 9)},
+        {"kernel": torch.zeros(2, 12)},
+        {"kernel": torch.tensor(1.0)},
+        {"bias": torch.zeros(9)},
+    ]:
         cell = LSTMCell(3)
         with pytest.raises(RuntimeError, match=r"has shape \[.*\], which no LSTMCell\(num_units=3\) can have"):
             cell.load_state_dict({**fitting, **wrong})

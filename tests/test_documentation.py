@@ -42,3 +42,11 @@ def test_the_recipe_for_the_weights_of_torchs_lstm_holds_with_a_projection() -> 
 def test_the_links_of_a_document_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
         assert (document.parent / target).exists(), target
+
+
+def test_every_public_name_is_exported_once_and_documented() -> None:
+    assert len(set(unspool.__all__)) == len(unspool.__all__)
+    for name in unspool.__all__:
+        documentation = getattr(unspool, name).__doc__
+        assert documentation, name
+        assert ">>>" in documentation or name == "RNNCellWrapper", name

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 Initializer: TypeAlias = Callable[[Tensor], Any]
-"""Fills a new weight in place, as the functions of `torch.nn.init` do."""
+"""Called with a new weight: fills it in place, as the functions of `torch.nn.init` do, or returns its values."""
 
 
 class Buildable(nn.Module):

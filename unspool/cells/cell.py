@@ -60,7 +60,7 @@ class RNNCell(Buildable):
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None) -> None:
         weight_dtype = None if dtype is None else as_dtype(dtype)
         super().__init__(trainable, weight_dtype)
-        self.dtype = weight_dtype
+        self.dtype = weight_dtype  # TensorFlow's name for it; a wrapper may mean another by it
         self.name = name or snake_case(type(self).__name__)
 
     def __getattr__(self, name: str) -> Any:

@@ -60,11 +60,12 @@ class LayerRNNCell(RNNCell):
         # An unbuilt cell takes any depth, but its weights must agree on it.
         loaded = state_dict.get(prefix + self.first_kernel)
         if self.input_size is None and isinstance(loaded, Tensor) and not isinstance(loaded, UnbuiltWeight):
-            for name, shape in self.shapes(loaded.shape[0] - self.output_size).items():
+            depth = loaded.shape[0] - self.output_size if loaded.dim() == 2 else -1
+            for name, shape in self.shapes(depth).items():
                 have = state_dict.get(prefix + name)
                 if have is None or isinstance(have, UnbuiltWeight):
                     continue
-                if tuple(have.shape) != shape or loaded.shape[0] < self.output_size:
+                if depth < 0 or tuple(have.shape) != shape:
                     error_msgs: list[str] = args[-1]
                     error_msgs.append(f"{prefix}{name} has shape {list(have.shape)}, which no {self!r} can have")
                     return
@@ -140,7 +141,7 @@ def check_units(name: str, units: Any) -> int:
     return units
 
 
-def check_width(input_size: Any, name: str = "cell") -> int:
+def check_width(input_size: Any, name: str) -> int:
     """`input_size` as an int, for cells that take one matrix; raises `ValueError` for anything else."""
     width: Any = input_size[0] if isinstance(input_size, torch.Size) and len(input_size) == 1 else input_size
     try:

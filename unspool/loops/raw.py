@@ -58,7 +58,7 @@ def raw_rnn(
         TypeError: if `cell` is no cell or `loop_fn` cannot be called, or a container changes.
         ValueError: if what `loop_fn` returns does not fit the cell, the template or the step before.
 
-    >>> from unspool import GRUCell, TensorArray, raw_rnn
+    >>> from unspool import GRUCell, raw_rnn
     >>> inputs, lengths, cell = torch.randn(5, 2, 3), torch.tensor([5, 2]), GRUCell(4)
     >>> def loop_fn(time, output, state, loop_state):
     ...     state = cell.zero_state(2, torch.float32) if output is None else state
