@@ -21,7 +21,7 @@ check: $(READY)
 	$(BIN)/basedpyright
 
 bench: $(READY)
-	$(BIN)/python benchmarks/loops.py
+	$(BIN)/python -m benchmarks --out build/benchmarks
 
 conformance: $(READY) $(TENSORFLOW_READY)
 	$(TENSORFLOW)/bin/python conformance/draw.py --cases $(CASES) --out build/conformance

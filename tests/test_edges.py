@@ -233,7 +233,8 @@ def test_numpy_is_accepted_everywhere() -> None:
     assert torch.equal(batch_major, expected)
     assert torch.equal(time_major.transpose(0, 1), expected)
     listed, _ = static_rnn(cell, list(inputs.swapaxes(0, 1)), start, sequence_length=[5, 2])
-    assert torch.equal(torch.stack(listed, 1), expected)
+    # The engine multiplies many steps at once, which may round sums differently.
+    torch.testing.assert_close(torch.stack(listed, 1), expected, rtol=0, atol=1e-6)
 
 
 def test_numpy_of_any_layout_is_accepted() -> None:

@@ -12,6 +12,7 @@ from unspool.cells.wrappers.highway import HighwayWrapper
 from unspool.cells.wrappers.projection import InputProjectionWrapper, OutputProjectionWrapper
 from unspool.cells.wrappers.residual import ResidualWrapper
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
+from unspool.engine import Checkpoint, Keep, Recompute
 from unspool.interop import tf_variables
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
 from unspool.loops.dynamic import dynamic_rnn
@@ -28,18 +29,21 @@ __version__ = "0.1.0"
 __all__ = [
     "BasicLSTMCell",
     "BasicRNNCell",
+    "Checkpoint",
     "DeviceWrapper",
     "DropoutWrapper",
     "EmbeddingWrapper",
     "GRUCell",
     "HighwayWrapper",
     "InputProjectionWrapper",
+    "Keep",
     "LSTMCell",
     "LSTMStateTuple",
     "MultiRNNCell",
     "OutputProjectionWrapper",
     "RNNCell",
     "RNNCellWrapper",
+    "Recompute",
     "ResidualWrapper",
     "TensorArray",
     "bidirectional_dynamic_rnn",

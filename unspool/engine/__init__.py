@@ -1,5 +1,6 @@
 """How a cell runs through time. The loops use one function of it, `run`."""
 
-from unspool.engine.plain import run
+from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute, check_memory
+from unspool.engine.run import Options, run
 
-__all__ = ["run"]
+__all__ = ["Checkpoint", "Keep", "Memory", "Options", "Recompute", "check_memory", "run"]

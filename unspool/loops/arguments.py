@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 from unspool import engine
 from unspool.cells.like import assert_like_rnncell, buildable_part, initial_state_of, start_sequence
 from unspool.dtypes import as_dtype
+from unspool.engine import Memory, Options, check_memory
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.sizes import check_sizes
@@ -28,12 +29,13 @@ class Sequences:
     lengths: Tensor | None
     state: Structure
     output_dtype: torch.dtype
+    options: Options
 
     def run(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
         begin(self.cell, map_structure(lambda leaf: leaf.new_empty(leaf.shape[1:]), self.inputs), self.state)
         with torch.profiler.record_function(scope):
-            return engine.run(self.cell, self.inputs, self.lengths, self.state, self.output_dtype)
+            return engine.run(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
 
     def run_reversed(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell from the end of each sequence to its start; outputs are in the order of the inputs."""
@@ -53,6 +55,8 @@ def as_sequences(
     parallel_iterations: Any,
     time_major: bool,
     *,
+    swap_memory: bool = False,
+    memory: Memory | None = None,
     cell_name: str = "cell",
     state_name: str = "initial_state",
 ) -> Sequences:
@@ -75,6 +79,8 @@ def as_sequences(
     if lengths is not None:
         check_one_length_a_row(lengths, batch_size)
     check_parallel_iterations(parallel_iterations)
+    check_memory(memory)
+    options = Options(int(parallel_iterations or 32), bool(swap_memory), memory)
     for leaf in leaves:
         if leaf.dim() < 3:
             axes = "[time, batch, depth...]" if time_major else "[batch, time, depth...]"
@@ -94,7 +100,7 @@ def as_sequences(
     if lengths is not None:
         check_state_rows(state, batch_size, state_name)
         check_lengths_fit(lengths, leaves[0].shape[0])
-    return Sequences(cell, inputs, lengths, state, output_dtype)
+    return Sequences(cell, inputs, lengths, state, output_dtype, options)
 
 
 def begin(cell: Any, step_inputs: Structure, state: Structure) -> None:

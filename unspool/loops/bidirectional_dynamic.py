@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.engine import Memory
 from unspool.loops.arguments import Sequences, as_sequences, scope_name
 from unspool.loops.directions import both_directions
 from unspool.loops.dynamic import to_major
@@ -22,6 +23,8 @@ def bidirectional_dynamic_rnn(
     swap_memory: bool = False,
     time_major: bool = False,
     scope: Any = None,
+    *,
+    memory: Memory | None = None,
 ) -> tuple[tuple[Structure, Structure], tuple[Structure, Structure]]:
     """Runs one cell forwards and one backwards over a batch of sequences.
 
@@ -49,7 +52,16 @@ def bidirectional_dynamic_rnn(
 
     def sequences(cell: Any, initial_state: Structure, **names: str) -> Sequences:
         return as_sequences(
-            cell, inputs, sequence_length, initial_state, dtype, parallel_iterations, time_major, **names
+            cell,
+            inputs,
+            sequence_length,
+            initial_state,
+            dtype,
+            parallel_iterations,
+            time_major,
+            swap_memory=swap_memory,
+            memory=memory,
+            **names,
         )
 
     forwards, backwards = both_directions(sequences, (cell_fw, initial_state_fw), (cell_bw, initial_state_bw))

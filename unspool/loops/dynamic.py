@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.engine import Memory
 from unspool.loops.arguments import as_sequences, scope_name
 from unspool.structure import Structure, map_structure
 
@@ -18,6 +19,8 @@ def dynamic_rnn(
     swap_memory: bool = False,
     time_major: bool = False,
     scope: Any = None,
+    *,
+    memory: Memory | None = None,
 ) -> tuple[Structure, Structure]:
     """Runs a cell over a batch of sequences, each as long as it says.
 
@@ -36,18 +39,20 @@ def dynamic_rnn(
         sequence_length: the length of each row, ints in [0, time]; None for full length.
         initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None.
         dtype: the dtype of the zero state and the outputs; needed without `initial_state`, or if it has several.
-        parallel_iterations: how many steps may be worked on at once; 32 by default. It never changes the result, and
-            the plain loop, which is what runs today, takes one step at a time.
-        swap_memory: whether what backward needs may wait in host memory; it never changes the result, and the plain
-            loop, which is what runs today, keeps everything where it is.
+        parallel_iterations: how many steps are worked on at once, where they need not wait for each other; 32 by
+            default. More make larger matrix products and need more space to work. It never changes the result.
+        swap_memory: whether what backward needs waits in host memory while a GPU goes on; on a CPU it does nothing. It
+            never changes the result.
         time_major: whether inputs and outputs are `[time, batch, ...]`, which saves two transpositions.
         scope: a name for profiler ranges, "rnn" by default; give the same name to `tf_variables`.
+        memory: what is kept for backward: `Keep()` states and products, `Recompute()` from the states, or
+            `Checkpoint(every=N)`. By default `Keep()` on a CPU and `Recompute()` on a GPU. It never changes the result.
 
     Returns:
         The outputs, in the structure of `cell.output_size`, each `[batch, time] + size`, and the final state.
 
     Raises:
-        TypeError: if `cell` is no cell, a length is no int, or another container stands where the cell's state has a
+        TypeError: if `cell` is no cell, a length is no int, `memory` is no policy, or another container stands where the cell's state has a
             namedtuple such as `LSTMStateTuple`.
         ValueError: if shapes, lengths or dtypes do not fit each other. All before the first step, but for what only
             the cell's own results can show.
@@ -60,7 +65,17 @@ def dynamic_rnn(
     >>> bool((outputs[1, 2:] == 0).all()), bool((outputs[1, 1] == state.h[1]).all())
     (True, True)
     """
-    sequences = as_sequences(cell, inputs, sequence_length, initial_state, dtype, parallel_iterations, time_major)
+    sequences = as_sequences(
+        cell,
+        inputs,
+        sequence_length,
+        initial_state,
+        dtype,
+        parallel_iterations,
+        time_major,
+        swap_memory=swap_memory,
+        memory=memory,
+    )
     outputs, state = sequences.run(scope_name(scope, "rnn"))
     return to_major(outputs, time_major), state
 

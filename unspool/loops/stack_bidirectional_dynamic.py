@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.engine import Memory
 from unspool.loops.arguments import scope_name
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
 from unspool.loops.directions import bidirectional_layers, join
@@ -22,6 +23,8 @@ def stack_bidirectional_dynamic_rnn(
     time_major: bool = False,
     scope: Any = None,
     swap_memory: bool = False,
+    *,
+    memory: Memory | None = None,
 ) -> tuple[Structure, tuple[Structure, ...], tuple[Structure, ...]]:
     """Runs layers of forward and backward cells over a batch of sequences.
 
@@ -62,6 +65,7 @@ def stack_bidirectional_dynamic_rnn(
             swap_memory,
             time_major,
             scope=f"{name}/cell_{k}/bidirectional_rnn",
+            memory=memory,
         )
         inputs = join(*outputs, axis=2)
         states.append(layer_states)

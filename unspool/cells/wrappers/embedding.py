@@ -63,7 +63,7 @@ class EmbeddingWrapper(RNNCellWrapper):
         if not isinstance(inputs, Tensor) or inputs.is_floating_point() or inputs.dtype == torch.bool:
             what = inputs.dtype if isinstance(inputs, Tensor) else describe(inputs)
             raise TypeError(f"{self.name}: inputs must be integer ids, but are {what}")
-        if inputs.dim() == 0 or inputs.numel() != len(inputs):
+        if inputs.dim() == 0 or inputs.numel() != inputs.shape[0]:
             raise ValueError(f"{self.name}: inputs must be one id per row, but have shape {list(inputs.shape)}")
 
     def forward(self, inputs: Tensor, state: Structure) -> tuple[Structure, Structure]:

@@ -1,0 +1,1 @@
+"""Emitters: each makes a core runnable. All take the same lowered core."""

@@ -1,0 +1,95 @@
+"""Small questions about graphs of tensor operations, and small changes to them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+aten = torch.ops.aten
+
+
+def value(node: fx.Node) -> Any:
+    """What the tracer saw a node compute: a tensor without data, or a number."""
+    return node.meta["val"]
+
+
+def calls(graph: fx.Graph, *targets: Any) -> list[fx.Node]:
+    """The nodes of `graph` that call one of `targets`; without targets, all that call anything."""
+    nodes = [node for node in graph.nodes if node.op == "call_function"]
+    return [node for node in nodes if node.target in targets] if targets else nodes
+
+
+def is_call(node: Any, *targets: Any) -> bool:
+    """Whether `node` calls one of `targets`."""
+    return isinstance(node, fx.Node) and node.op == "call_function" and node.target in targets
+
+
+def is_size(node: fx.Node) -> bool:
+    """Whether a node computes no tensor but a number, such as a size."""
+    return not isinstance(value(node), Tensor | tuple | list)
+
+
+def is_random(node: fx.Node) -> bool:
+    """Whether a node draws from a random number generator."""
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def is_pointwise(node: fx.Node) -> bool:
+    """Whether a node computes each element from the elements in the same place."""
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
+
+
+def ancestors(nodes: Iterable[fx.Node | None], stop: Collection[fx.Node] = ()) -> set[fx.Node]:
+    """`nodes` and everything they are computed from, not looking past `stop`."""
+    found: set[fx.Node] = set()
+    waiting = [node for node in nodes if node is not None]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            if node not in stop:
+                waiting.extend(node.all_input_nodes)
+    return found
+
+
+def descendants(graph: fx.Graph, nodes: Iterable[fx.Node], stop: Collection[fx.Node] = ()) -> set[fx.Node]:
+    """`nodes` and everything that is computed from them; the nodes in `stop` are not computed but given."""
+    found = set(nodes)
+    for node in graph.nodes:
+        if node.op == "call_function" and node not in stop and not found.isdisjoint(node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def insert(before: fx.Node, target: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
+    """A new node in front of `before`, with its value and the source line that `before` came from."""
+    with before.graph.inserting_before(before):
+        node = before.graph.call_function(target, args, kwargs)
+    given, named = fx.map_arg((args, kwargs), value)  # pyright: ignore[reportArgumentType]
+    if target is operator.getitem:
+        node.meta["val"] = target(*given)
+    else:
+        tensor = next(value(each) for each in node.all_input_nodes if isinstance(value(each), Tensor))
+        with tensor.fake_mode:
+            node.meta["val"] = target(*given, **named)
+    if "stack_trace" in before.meta:
+        node.meta["stack_trace"] = before.meta["stack_trace"]
+    return node
+
+
+def replace(node: fx.Node, by: fx.Node) -> None:
+    """Lets everything that used `node` use `by`, and removes `node`."""
+    node.replace_all_uses_with(by)
+    node.graph.erase_node(node)
+
+
+def hoist(graph: fx.Graph, nodes: Collection[fx.Node]) -> None:
+    """Moves `nodes`, none of which needs a node outside of them but placeholders, in front of all others."""
+    first = next((node for node in graph.nodes if node.op == "call_function" and node not in nodes), None)
+    for node in [node for node in graph.nodes if node in nodes and node.op in ("call_function", "get_attr")]:
+        if first is not None:
+            first.prepend(node)

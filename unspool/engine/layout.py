@@ -1,0 +1,108 @@
+"""Which rows run at which step, and where they are in a batch.
+
+Rows are sorted by length, longest first: the rows that run at a step are then the first ones, and no step touches a
+row that has ended. What the parts of a plan work on are the rows of several steps one after another, without padding:
+`sum(lengths)` rows for the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+
+class Layout:
+    """The rows of a batch by step.
+
+    >>> layout = Layout.of(torch.tensor([1, 3]), steps=4, device=torch.device("cpu"))
+    >>> layout.counts
+    [2, 1, 1]
+    >>> layout.take(torch.arange(8).reshape(4, 2), 0, 3)
+    tensor([1, 0, 3, 5])
+    """
+
+    def __init__(self, batch_size: int, counts: Sequence[int], order: Tensor | None, device: torch.device) -> None:
+        self.batch_size, self.counts, self.device = batch_size, list(counts), device
+        self._order, self._starts = order, [0, *accumulate(self.counts)]
+        self._indices: dict[int, Tensor] = {}
+
+    @classmethod
+    def full(cls, batch_size: int, steps: int, device: torch.device) -> Layout:
+        """Every row runs at every step."""
+        return cls(batch_size, [batch_size] * steps, None, device)
+
+    @classmethod
+    def of(cls, lengths: Tensor, steps: int, device: torch.device) -> Layout:
+        """Rows run as long as `lengths` say. One look at the lengths; on a GPU this waits for it once."""
+        lengths = lengths.cpu().clamp(0, steps)
+        longest, batch_size = int(lengths.max()), len(lengths)
+        if int(lengths.min()) == longest:
+            return cls.full(batch_size, longest, device)
+        ordered, order = lengths.sort(descending=True, stable=True)
+        counts = (ordered[None] > torch.arange(longest)[:, None]).sum(1).tolist()
+        return cls(batch_size, counts, order.to(device), device)
+
+    @property
+    def steps(self) -> int:
+        """The length of the longest row."""
+        return len(self.counts)
+
+    @property
+    def sorted(self) -> bool:
+        """Whether rows have changed places."""
+        return self._order is not None
+
+    def rows(self, start: int, stop: int) -> int:
+        """How many rows the steps from `start` to `stop` have together."""
+        return self._starts[stop] - self._starts[start]
+
+    def sort(self, leaf: Tensor) -> Tensor:
+        """The rows of one step in the order of their lengths."""
+        return leaf if self._order is None else leaf.index_select(0, self._order)
+
+    def unsort(self, leaf: Tensor) -> Tensor:
+        """The opposite of `sort`."""
+        return leaf if self._order is None else torch.zeros_like(leaf).index_copy(0, self._order, leaf)
+
+    def take(self, leaf: Tensor, start: int, stop: int) -> Tensor:
+        """The rows of `leaf`, `[time, batch, ...]`, at the steps from `start` to `stop`, one after another."""
+        if self._order is None:
+            return leaf[start:stop].flatten(0, 1)
+        by_batch = leaf.transpose(0, 1)
+        if not leaf.is_contiguous() and by_batch.is_contiguous():
+            return by_batch.flatten(0, 1).index_select(0, self._index(start, stop, 1, leaf.shape[0]))
+        return leaf.flatten(0, 1).index_select(0, self._index(start, stop, self.batch_size, 1))
+
+    def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor) -> None:
+        """Writes what `take` would read; `leaf` is contiguous."""
+        if self._order is None:
+            leaf[start:stop] = rows.unflatten(0, (stop - start, self.batch_size))
+        else:
+            leaf.flatten(0, 1).index_copy_(0, self._index(start, stop, self.batch_size, 1), rows)
+
+    def spread(self, rows: Tensor, steps: int) -> Tensor:
+        """`[steps, batch, ...]` with the rows of all steps in their places, and zeros elsewhere."""
+        places = self._index(0, self.steps, self.batch_size, 1)
+        flat = rows.new_zeros(steps * self.batch_size, *rows.shape[1:]).index_copy(0, places, rows)
+        return flat.unflatten(0, (steps, self.batch_size))
+
+    def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
+        """The rows of `leaf` one step earlier; before step 0 there are those of `first`, already sorted."""
+        if start > 0 and self._order is None:
+            return leaf[start - 1 : stop - 1].flatten(0, 1)
+        begin = max(start, 1)
+        flat = leaf.flatten(0, 1)
+        earlier = flat.index_select(0, self._index(begin, stop, self.batch_size, 1) - self.batch_size)
+        return earlier if start > 0 else torch.cat([first[: self.counts[0]], earlier])
+
+    def _index(self, start: int, stop: int, per_step: int, per_row: int) -> Tensor:
+        """Where each of those rows is in a flat batch in which a step and a row are so many places apart."""
+        key = per_step
+        if key not in self._indices:
+            order = torch.arange(self.batch_size) if self._order is None else self._order.cpu()
+            places = [order[:count] * per_row + time * per_step for time, count in enumerate(self.counts)]
+            self._indices[key] = torch.cat(places).to(self.device)
+        return self._indices[key][self._starts[start] : self._starts[stop]]

@@ -1,0 +1,179 @@
+"""A plan: a cell's step and its adjoint, traced, rewritten, proved and split, for any number of rows and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from unspool.engine import rewrite
+from unspool.engine.graph import ancestors, is_random
+from unspool.engine.keep import values_to_keep
+from unspool.engine.phase import Phase, Values
+from unspool.engine.reasons import CannotPlanError
+from unspool.engine.rows import SHARED, Axis, check_result_rows, follow_rows
+from unspool.engine.split import Part, as_function, split
+from unspool.engine.trace import Trace, trace
+from unspool.structure import Structure
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a plan runs under one policy: the forward phase, the adjoint, and what goes from one to the other.
+
+    Args:
+        forward, adjoint: the phases; there is no adjoint without gradients.
+        kept: what the forward phase keeps for every row and step, drawn numbers and states among it.
+        from_outputs: states that need not be kept, because an output has them: its number, for each state's node.
+    """
+
+    forward: Phase
+    adjoint: Phase | None
+    kept: tuple[fx.Node, ...]
+    from_outputs: dict[fx.Node, int]
+
+
+class Plan:
+    """What the engine knows of a cell: everything but the number of rows and steps, and the weights' values.
+
+    Args:
+        traced: the step, as it was traced; the plan rewrites it.
+
+    Raises:
+        CannotPlanError: if the step mixes rows, or draws random numbers in a way that cannot be repeated.
+    """
+
+    def __init__(self, traced: Trace) -> None:
+        self.trace = traced
+        simplify(traced)
+        self.labels = follow_rows(traced.graph, traced.rows)
+        per_row = [*traced.outputs, *traced.new_state, *traced.d_inputs, *traced.d_state]
+        check_result_rows(self.labels, per_row, traced.d_weights)
+        self.draws = _draws(traced, self.labels)
+        self.hanging: dict[fx.Node, int] = {}
+        """Which of the tensors that hang on the cell each constant is."""
+        self._draw = as_function(self.draws, traced.rows)
+
+    @classmethod
+    def of(
+        cls,
+        cell: Any,
+        weights: dict[str, Tensor],
+        inputs: Structure,
+        state: Structure,
+        output_dtype: torch.dtype,
+        *,
+        same_containers: bool,
+        adjoint: bool,
+    ) -> Plan:
+        """The plan of a cell; the arguments are those of `trace`."""
+        return cls(trace(cell, weights, inputs, state, output_dtype, same_containers=same_containers, adjoint=adjoint))
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a step draws random numbers."""
+        return bool(self.draws.outputs)
+
+    @cached_property
+    def inference(self) -> Schedule:
+        """Forward alone; nothing is kept."""
+        return Schedule(self._forward([]), None, (), {})
+
+    @cached_property
+    def keep(self) -> Schedule:
+        """States and the results of products are kept."""
+        known = {*self.trace.inputs, *self.trace.state, *self.draws.outputs}
+        return self._schedule(values_to_keep(self.trace, self.labels, known), states_in_outputs=False)
+
+    @cached_property
+    def recompute(self) -> Schedule:
+        """States are kept, where the outputs do not have them."""
+        return self._schedule([], states_in_outputs=True)
+
+    def _schedule(self, products: Sequence[fx.Node], *, states_in_outputs: bool) -> Schedule:
+        traced = self.trace
+        wanted = [node for node in [*traced.d_weights, *traced.d_inputs] if node is not None]
+        given = {*traced.inputs, *traced.state, *self.draws.outputs, *products}
+        needed = ancestors([*wanted, *traced.d_state], stop=given)
+        outputs = {node: k for k, node in reversed(list(enumerate(traced.outputs)))}
+        from_outputs: dict[fx.Node, int] = {}
+        if states_in_outputs:
+            for old, new in zip(traced.state, traced.new_state, strict=True):
+                if old in needed and new in outputs:
+                    from_outputs[old] = outputs[new]
+        states = [node for node in traced.state if node in needed and node not in from_outputs]
+        kept = [*(node for node in self.draws.outputs if node in needed), *states, *products]
+        known = [*traced.inputs, *traced.state, *self.draws.outputs, *products, *traced.d_outputs]
+        carried = [node for node, new in zip(traced.d_new_state, traced.state, strict=True) if differentiable(new)]
+        new_carried = [d for d, old in zip(traced.d_state, traced.state, strict=True) if differentiable(old)]
+        adjoint = Phase(split(traced, self.labels, known, carried, new_carried, wanted), traced, self.labels)
+        return Schedule(self._forward(kept), adjoint, tuple(kept), from_outputs)
+
+    def _forward(self, kept: Sequence[fx.Node]) -> Phase:
+        traced = self.trace
+        known = [*traced.inputs, *self.draws.outputs]
+        wanted = [*traced.outputs, *kept]
+        return Phase(split(traced, self.labels, known, traced.state, traced.new_state, wanted), traced, self.labels)
+
+    def draw(self, counts: Sequence[int]) -> Values:
+        """The random numbers of some steps, drawn step by step, as the plain loop would."""
+        if not self.draws.outputs:
+            return {}
+        drawn = [self._draw(count) for count in counts]
+        return {node: torch.cat([each[k] for each in drawn]) for k, node in enumerate(self.draws.outputs)}
+
+
+def differentiable(node: fx.Node) -> bool:
+    dtype: torch.dtype = node.meta["val"].dtype
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def simplify(traced: Trace) -> None:
+    """Every rewrite, in an order in which each finds what the ones before it have laid open."""
+    graph, weights = traced.graph, traced.weights
+    rewrite.take_dropout_apart(graph)
+    rewrite.take_convolutions_apart(graph)
+    rewrite.use_one_name(graph)
+    rewrite.name_sizes(graph, traced.rows)
+    rewrite.drop_identities(graph)
+    rewrite.share_repeated(graph)
+    rewrite.join_slices(graph)
+    rewrite.drop_dead(graph)
+    rewrite.hoist_invariants(graph, weights)
+    rewrite.split_concat_products(graph, weights, traced.state)
+    rewrite.narrow_products(graph, weights)
+    rewrite.reassociate(graph, traced.d_new_state)
+    for carried, new_carried in [(traced.state, traced.new_state), (traced.d_new_state, traced.d_state)]:
+        rewrite.sum_apart(graph, carried)
+        rewrite.drop_dead(graph)
+        rewrite.merge_products(graph, weights, carried, new_carried)
+        rewrite.merge_sums(graph, weights, carried, new_carried)
+    rewrite.share_repeated(graph)
+    rewrite.drop_dead(graph)
+
+
+def _draws(traced: Trace, labels: dict[fx.Node, Any]) -> Part:
+    """The random numbers of a step: drawn before anything else, since they depend on nothing."""
+    random = [node for node in traced.graph.nodes if is_random(node)]
+    results: list[fx.Node] = []
+    for node in random:
+        if labels[node] == SHARED:
+            raise CannotPlanError(f"{node.target} draws the same numbers for all rows, which differ from step to step")
+        several = [user for user in node.users if isinstance(user.args[1], int)] if _is_tuple(node) else [node]
+        results += several
+        if any(labels[each] != Axis(0) for each in results):
+            raise CannotPlanError(f"{node.target} draws numbers whose rows are not in front")
+    needed = ancestors(results)
+    if needed & {*traced.inputs, *traced.state, *traced.weights, *traced.d_outputs, *traced.d_new_state}:
+        raise CannotPlanError("the step draws random numbers that depend on its inputs, its state or its weights")
+    nodes = [node for node in traced.graph.nodes if node in needed and node.op == "call_function"]
+    nodes = [node for node in nodes if isinstance(node.meta["val"], Tensor | tuple)]
+    return Part(tuple(nodes), (), tuple(results))
+
+
+def _is_tuple(node: fx.Node) -> bool:
+    return isinstance(node.meta["val"], tuple | list)

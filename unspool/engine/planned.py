@@ -1,0 +1,289 @@
+"""Runs a plan: chunk by chunk, forwards, and backwards for gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from unspool.engine.history import History
+from unspool.engine.layout import Layout
+from unspool.engine.memory import Checkpoint, Keep, Memory
+from unspool.engine.phase import Phase, Values, add_sums
+from unspool.engine.plan import Plan, Schedule, differentiable
+from unspool.engine.random import RandomState
+
+Tensors = list[Tensor]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of a plan over a batch.
+
+    Args:
+        plan: what to run.
+        layout: the rows of each step.
+        steps: how many steps the outputs have; past the longest row they are zero.
+        chunk: how many steps are worked on at once.
+        memory: what is kept for backward; None if there will be no backward.
+        swap: whether what is kept waits in host memory.
+        constants: the tensors that the step uses besides weights.
+        replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients.
+    """
+
+    plan: Plan
+    layout: Layout
+    steps: int
+    chunk: int
+    memory: Memory | None
+    swap: bool
+    constants: Values
+    replay: Callable[[Sequence[Tensor]], Sequence[Tensor]]
+
+    @property
+    def schedule(self) -> Schedule:
+        """The phases for what is kept; between checkpoints there is little to keep, so products are."""
+        if self.memory is None:
+            return self.plan.inference
+        return self.plan.keep if isinstance(self.memory, Keep | Checkpoint) else self.plan.recompute
+
+    def segments(self) -> list[tuple[int, int]]:
+        """The steps from one checkpoint to the next; without checkpoints, all."""
+        every = self.memory.every if isinstance(self.memory, Checkpoint) else self.layout.steps
+        return _ranges(0, self.layout.steps, every)
+
+    def chunks(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The steps that are worked on at once."""
+        return _ranges(start, stop, self.chunk)
+
+    def cut(self, tensors: Sequence[Tensor]) -> tuple[Values, Tensors, Tensors]:
+        """Weights by their nodes, inputs and state."""
+        traced = self.plan.trace
+        first, second = len(traced.weights), len(traced.weights) + len(traced.inputs)
+        weights = dict(zip(traced.weights, tensors[:first], strict=True))
+        return {**weights, **self.constants}, list(tensors[first:second]), list(tensors[second:])
+
+    def run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Outputs and final state from weights, inputs and initial state, all flat."""
+        if self.memory is None:
+            with torch.no_grad():
+                return _forward(self, tensors, None)
+        return _Loop.apply(self, *tensors)  # pyright: ignore[reportReturnType]
+
+
+def _ranges(start: int, stop: int, size: int) -> list[tuple[int, int]]:
+    return [(begin, min(begin + size, stop)) for begin in range(start, stop, size)]
+
+
+class _Loop(torch.autograd.Function):
+    """The loop as one operation of autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
+        history = History(call.layout.device if call.swap else None)
+        ctx.random = RandomState(call.layout.device) if call.plan.is_random else None
+        results = _forward(call, tensors, history)
+        # What autograd hands out must be nobody else's: no input, and no part of something larger.
+        results = [
+            each.clone() if each._base is not None or any(each is one for one in tensors) else each for each in results
+        ]
+        ctx.call, ctx.lengths, ctx.given = call, history.lengths, len(tensors)
+        ctx.from_outputs = list(dict.fromkeys(call.schedule.from_outputs.values()))
+        ctx.save_for_backward(*tensors, *(results[number] for number in ctx.from_outputs), *history.saved())
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(each for each in results if not each.is_floating_point()))
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        tensors: Sequence[Tensor] = ctx.saved_tensors[: ctx.given]
+        if torch.is_grad_enabled():  # somebody wants gradients of these gradients
+            return (None, *_differentiable_backward(ctx, tensors, gradients))
+        kept = ctx.given + len(ctx.from_outputs)
+        outputs = dict(zip(ctx.from_outputs, ctx.saved_tensors[ctx.given : kept], strict=True))
+        swap = ctx.call.layout.device if ctx.call.swap else None
+        history = History.reading(ctx.lengths, ctx.saved_tensors[kept:], swap)
+        return (None, *_backward(ctx.call, tensors, outputs, history, gradients, ctx.needs_input_grad[1:]))
+
+
+# -- forward ----------------------------------------------------------------------------------------------------------
+
+
+def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> Tensors:
+    weights, inputs, state = call.cut(tensors)
+    layout, traced = call.layout, call.plan.trace
+    checkpoints = isinstance(call.memory, Checkpoint)
+    schedule = call.plan.inference if checkpoints else call.schedule
+    outputs = [_batch(node, call, inputs[0]) for node in traced.outputs]
+    kept = [node for node in call.schedule.kept if node in call.plan.draws.outputs or not checkpoints]
+    with torch.autocast(layout.device.type, enabled=False):  # casts are part of the plan
+        shared = schedule.forward.begin(weights)
+        carried = [layout.sort(leaf) for leaf in state]
+        for start, stop in call.segments():
+            if checkpoints and history is not None:
+                history.keep([leaf[: layout.counts[start]] for leaf in carried])
+            for begin, end in call.chunks(start, stop):
+                drawn = call.plan.draw(layout.counts[begin:end])
+                carried, values = _forward_chunk(
+                    call, schedule.forward, shared, inputs, drawn, carried, begin, end, outputs
+                )
+                if history is not None:
+                    history.keep([values[node] for node in kept])
+    return [*outputs, *(layout.unsort(leaf) for leaf in carried)]
+
+
+def _forward_chunk(
+    call: Call,
+    phase: Phase,
+    shared: Values,
+    inputs: Tensors,
+    drawn: Values,
+    carried: Tensors,
+    begin: int,
+    end: int,
+    outputs: Tensors | None,
+) -> tuple[Tensors, Values]:
+    """Runs the steps from `begin` to `end`, and writes their outputs, if there is a place for them."""
+    layout, traced = call.layout, call.plan.trace
+    counts = layout.counts[begin:end]
+    known = {node: layout.take(leaf, begin, end) for node, leaf in zip(traced.inputs, inputs, strict=True)}
+    places: Values = {}
+    if outputs is not None and not layout.sorted:
+        # The core may write there at once, unless backward needs the same and the caller might change the outputs.
+        own = set(call.schedule.kept)
+        places = {
+            node: layout.take(leaf, begin, end)
+            for node, leaf in zip(traced.outputs, outputs, strict=True)
+            if node not in own
+        }
+    running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
+    new, values = phase.run(counts, shared, {**known, **drawn}, running, into=places)
+    for node, leaf in zip(traced.outputs, outputs or (), strict=outputs is not None):
+        if places.get(node) is not values[node]:
+            layout.put(leaf, begin, end, values[node])
+    return _beside(new, carried), values
+
+
+def _beside(new: Tensors, old: Tensors) -> Tensors:
+    """The rows that ran, and after them those that did not."""
+    return [
+        fresh if len(fresh) == len(rows) else torch.cat([fresh, rows[len(fresh) :]])
+        for fresh, rows in zip(new, old, strict=True)
+    ]
+
+
+def _batch(node: fx.Node, call: Call, like: Tensor) -> Tensor:
+    """Space for a result of every step; zero where no step writes."""
+    value: Tensor = node.meta["val"]
+    shape = (call.steps, call.layout.batch_size, *value.shape[1:])
+    complete = not call.layout.sorted and call.layout.steps == call.steps
+    make = torch.empty if complete else torch.zeros
+    return make(shape, dtype=value.dtype, device=value.device)
+
+
+# -- backward ---------------------------------------------------------------------------------------------------------
+
+
+def _backward(
+    call: Call,
+    tensors: Sequence[Tensor],
+    outputs: dict[int, Tensor],
+    history: History,
+    gradients: Sequence[Tensor | None],
+    wanted: Sequence[bool],
+) -> list[Tensor | None]:
+    weights, inputs, state = call.cut(tensors)
+    layout, traced, schedule = call.layout, call.plan.trace, call.schedule
+    adjoint = schedule.adjoint
+    assert adjoint is not None
+    d_outputs, d_final = gradients[: len(traced.outputs)], gradients[len(traced.outputs) :]
+    first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, state, strict=True)}
+    d_inputs = [None if node is None else _batch(node, call, inputs[0]) for node in traced.d_inputs]
+    sums: Values = {}
+    with torch.autocast(layout.device.type, enabled=False):
+        shared = adjoint.begin(weights)
+        carried = [
+            torch.zeros_like(leaf) if d is None else layout.sort(d)
+            for d, leaf, node in zip(d_final, state, traced.state, strict=True)
+            if differentiable(node)
+        ]
+        for start, stop in reversed(call.segments()):
+            for begin, end, kept in _kept_chunks(call, schedule, weights, inputs, state, history, start, stop):
+                counts = layout.counts[begin:end]
+                rows = sum(counts)
+                known = dict(kept)
+                known.update(
+                    (node, layout.take(leaf, begin, end)) for node, leaf in zip(traced.inputs, inputs, strict=True)
+                )
+                for node, number in schedule.from_outputs.items():
+                    known[node] = layout.previous(outputs[number], first[node], begin, end)
+                for node, d in zip(traced.d_outputs, d_outputs, strict=True):
+                    known[node] = _no_rows(node, rows) if d is None else layout.take(d, begin, end)
+                running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
+                new, values = adjoint.run(counts, shared, known, running, reverse=True)
+                carried = _beside(new, carried)
+                add_sums(sums, adjoint, values)
+                for node, d in zip(traced.d_inputs, d_inputs, strict=True):
+                    if node is not None and d is not None:
+                        layout.put(d, begin, end, values[node])
+        totals = adjoint.finish(shared, sums)
+    d_weights = [None if node is None else totals[node] for node in traced.d_weights]
+    d_carried = iter(carried)
+    d_state = [layout.unsort(next(d_carried)) if differentiable(node) else None for node in traced.state]
+    results = [*d_weights, *d_inputs, *d_state]
+    return [result if want else None for result, want in zip(results, wanted, strict=True)]
+
+
+def _kept_chunks(
+    call: Call,
+    schedule: Schedule,
+    weights: Values,
+    inputs: Tensors,
+    state: Tensors,
+    history: History,
+    start: int,
+    stop: int,
+) -> Iterator[tuple[int, int, Values]]:
+    """The chunks of a segment, last one first, with what was kept of each: by the forward pass, or by running it again."""
+    chunks = call.chunks(start, stop)
+    if not isinstance(call.memory, Checkpoint):
+        for begin, end in reversed(chunks):
+            yield begin, end, dict(zip(schedule.kept, history.take(), strict=True))
+        return
+    drawn_nodes = [node for node in schedule.kept if node in call.plan.draws.outputs]
+    drawn = [dict(zip(drawn_nodes, history.take(), strict=True)) for _ in chunks]
+    carried = history.take()
+    shared = schedule.forward.begin(weights)
+    again: list[Values] = []
+    for begin, end in chunks:
+        carried, values = _forward_chunk(call, schedule.forward, shared, inputs, drawn.pop(), carried, begin, end, None)
+        again.append({node: values[node] for node in schedule.kept})
+    for begin, end in reversed(chunks):
+        yield begin, end, again.pop()
+
+
+def _no_rows(node: fx.Node, rows: int) -> Tensor:
+    """The gradient of an output that nobody used: zeros that take no memory."""
+    value: Tensor = node.meta["val"]
+    return torch.zeros((), dtype=value.dtype, device=value.device).expand(rows, *value.shape[1:])
+
+
+# -- gradients of gradients -------------------------------------------------------------------------------------------
+
+
+def _differentiable_backward(
+    ctx: Any, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """The same gradients by ordinary autograd through the plain loop, so that they have gradients themselves."""
+    wanted = [tensor for tensor, want in zip(tensors, ctx.needs_input_grad[1:], strict=True) if want]
+    with ctx.random.again() if ctx.random else torch.enable_grad():
+        results = ctx.call.replay(tensors)
+    ends = [(y, d) for y, d in zip(results, gradients, strict=True) if d is not None and y.requires_grad]
+    found = torch.autograd.grad(
+        [y for y, _ in ends], wanted, [d for _, d in ends], create_graph=True, allow_unused=True
+    )
+    each = iter(found)
+    return [next(each) if want else None for want in ctx.needs_input_grad[1:]]

@@ -1,0 +1,224 @@
+"""Finds or makes the plan of a cell, or says why there is none."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import weakref
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import optree
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from unspool.engine.phase import Values
+from unspool.engine.plan import Plan
+from unspool.engine.reasons import CannotPlanError
+from unspool.engine.trace import Leaf
+from unspool.engine.watch import Watch
+from unspool.structure import Structure, flatten, map_structure, unflatten_as
+
+MOST_VARIANTS = 16
+"""How many plans a cell may have for different values of its attributes before it is left to the plain loop."""
+
+
+@dataclass
+class _Plans:
+    """The plans of one cell, or why there are none."""
+
+    by_key: dict[Hashable, Plan | CannotPlanError] = field(default_factory=dict)
+    variants: set[Hashable] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_plans: weakref.WeakKeyDictionary[Any, _Plans] = weakref.WeakKeyDictionary()
+_shared: weakref.WeakValueDictionary[Hashable, Plan] = weakref.WeakValueDictionary()
+"""Plans that hold for every cell of the same making, as long as one of these lives."""
+_lock = threading.Lock()
+traces = 0
+"""How many steps have been traced since the program began."""
+
+
+def weights_of(cell: Any) -> dict[str, Tensor]:
+    """The parameters and buffers of a cell, read through the module now, under every name they have."""
+    if not isinstance(cell, nn.Module):
+        return {}
+    return {**dict(cell.named_parameters(remove_duplicate=False)), **dict(cell.named_buffers(remove_duplicate=False))}
+
+
+def plan_of(
+    cell: Any,
+    weights: dict[str, Tensor],
+    inputs: Structure,
+    state: Structure,
+    output_dtype: torch.dtype,
+    *,
+    same_containers: bool,
+    adjoint: bool,
+) -> tuple[Plan, Values]:
+    """The plan of `cell` for such inputs and states, made at first use and kept as long as the cell lives.
+
+    Cells of the same making share their plans. What else the plan needs of this cell, besides its weights, comes with
+    it.
+
+    Args:
+        cell: the cell, built.
+        weights: what `weights_of` returned.
+        inputs, state: time-major inputs and the initial state.
+        output_dtype: the dtype of the outputs.
+        same_containers: whether outputs must have the containers of `cell.output_size`.
+        adjoint: whether there will be gradients.
+
+    Raises:
+        CannotPlanError: with the reason, if the cell has to run in the plain loop.
+    """
+    check_can_be_planned(cell, weights, inputs, state)
+    watch = Watch(cell)
+    input_leaves = map_structure(lambda leaf: _leaf(leaf, 2, adjoint and leaf.requires_grad), inputs)
+    state_leaves = map_structure(lambda leaf: _leaf(leaf, 1, False), state)
+    key = (
+        watch.key,
+        *(_structure_key(each) for each in (input_leaves, state_leaves)),
+        tuple((name, _leaf(each, 0, adjoint and each.requires_grad)) for name, each in weights.items()),
+        output_dtype,
+        same_containers,
+        adjoint,
+        _autocast_key(flatten(inputs)[0].device),
+    )
+    plans = _plans_of(cell)
+    with plans.lock:
+        if key not in plans.by_key:
+            plans.variants.add(watch.key)
+            if len(plans.variants) > MOST_VARIANTS:
+                raise CannotPlanError(
+                    f"attributes of the cell have changed more than {MOST_VARIANTS} times between calls"
+                )
+            try:
+                plan = _shared.get(key) if watch.portable else None
+                if plan is None:
+                    plan = _make(
+                        cell, watch, weights, input_leaves, state_leaves, output_dtype, same_containers, adjoint
+                    )
+                if watch.portable:
+                    _shared[key] = plan
+                plans.by_key[key] = plan
+            except CannotPlanError as error:
+                plans.by_key[key] = error
+        found = plans.by_key[key]
+    if isinstance(found, CannotPlanError):
+        raise found
+    return found, {**found.trace.literals, **{node: watch.tensors[k] for node, k in found.hanging.items()}}
+
+
+def _plans_of(cell: Any) -> _Plans:
+    try:
+        with _lock:
+            return _plans.setdefault(cell, _Plans())
+    except TypeError:
+        raise CannotPlanError("the cell cannot be referred to weakly, so that its plan could not be kept") from None
+
+
+def _make(
+    cell: Any,
+    watch: Watch,
+    weights: dict[str, Tensor],
+    inputs: Structure,
+    state: Structure,
+    output_dtype: torch.dtype,
+    same_containers: bool,
+    adjoint: bool,
+) -> Plan:
+    global traces
+    traces += 1
+    # The step is traced on a copy that shares all tensors: another thread may be running the cell.
+    try:
+        stand_in = copy.deepcopy(cell, {id(tensor): tensor for tensor in watch.tensors})
+    except Exception as error:
+        raise CannotPlanError(f"the cell cannot be copied to be traced: {error}") from error
+    before = Watch(stand_in)
+    with before.restored():
+        try:
+            plan = Plan.of(
+                stand_in, weights, inputs, state, output_dtype, same_containers=same_containers, adjoint=adjoint
+            )
+        except CannotPlanError:
+            raise
+        except Exception as error:
+            raise CannotPlanError(_why(error)) from error
+        changes = Watch(stand_in).differences(before)
+    if changes:
+        raise CannotPlanError(f"the step changes the cell: {', '.join(changes)}")
+    hanging = {id(tensor): k for k, tensor in enumerate(watch.tensors)}
+    for node, constant in plan.trace.constants.items():
+        if constant.requires_grad:
+            raise CannotPlanError("the step uses a tensor that needs a gradient but is no parameter of the cell")
+        if id(constant) not in hanging:
+            raise CannotPlanError("the step uses a tensor that does not hang on the cell")
+        plan.hanging[node] = hanging[id(constant)]
+    return plan
+
+
+def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structure, state: Structure) -> None:
+    """Raises `CannotPlanError` for what can be seen without a trace."""
+    if torch._C._are_functorch_transforms_active():
+        raise CannotPlanError("a transform of torch.func is active")
+    if torch.autograd.forward_ad._current_level >= 0:
+        raise CannotPlanError("forward-mode differentiation is active")
+    if torch.compiler.is_compiling():
+        raise CannotPlanError("torch.compile is tracing the loop")
+    if flatten(inputs)[0].is_meta:
+        raise CannotPlanError("tensors on the meta device have no values")
+    if hasattr(cell, "_orig_mod"):
+        raise CannotPlanError("the cell was compiled by torch.compile")
+    if isinstance(cell, nn.Module):
+        _check_hooks(cell)
+    leaves = [*flatten(inputs), *flatten(state)]
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise CannotPlanError(f"the state holds {type(leaf).__name__}, not only tensors")
+    batch_size, device = leaves[0].shape[1], leaves[0].device
+    for leaf in flatten(state):
+        if not leaf.dim() or leaf.shape[0] != batch_size:
+            raise CannotPlanError(f"a state of shape {list(leaf.shape)} has no row for each of {batch_size}")
+    for tensor in [*leaves, *weights.values()]:
+        if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer) or tensor.layout != torch.strided or is_lazy(tensor):
+            raise CannotPlanError(f"a tensor is of a special kind, {type(tensor).__name__} ({tensor.layout})")
+        if tensor.device != device:
+            raise CannotPlanError(f"tensors are on different devices, {tensor.device} and {device}")
+
+
+def _check_hooks(cell: nn.Module) -> None:
+    kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+    for path, module in cell.named_modules():
+        for kind in kinds:
+            if getattr(module, kind):
+                raise CannotPlanError(f"{path or 'the cell'} has hooks ({kind[1:]}), which want to see every step")
+    everywhere = [f"_global{kind}" for kind in kinds]
+    if any(getattr(nn.modules.module, kind, None) for kind in everywhere):
+        raise CannotPlanError("there are hooks on all modules, which want to see every step")
+
+
+def _why(error: Exception) -> str:
+    kind, text = type(error).__name__, str(error).strip().split("\n")[0]
+    data_dependent = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
+    if kind in data_dependent:
+        return f"the step's control flow or shapes depend on the values of tensors ({text})"
+    return f"the step cannot be traced: {kind}: {text}"
+
+
+def _leaf(tensor: Tensor, axes: int, wanted: bool) -> Leaf:
+    return Leaf(tuple(tensor.shape[axes:]), tensor.dtype, tensor.device, wanted)
+
+
+def _structure_key(leaves: Structure) -> Hashable:
+    flat = flatten(leaves)
+    numbered = unflatten_as(leaves, list(range(len(flat))))
+    return (optree.tree_structure(numbered, none_is_leaf=True), tuple(flat))
+
+
+def _autocast_key(device: torch.device) -> Hashable:
+    kinds = {device.type, "cpu"}
+    return tuple((kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in sorted(kinds))

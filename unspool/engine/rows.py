@@ -1,0 +1,532 @@
+"""The proof that a step treats the rows of a batch independently, by following the batch axis through every operation.
+
+Only with the proof may time be folded into the batch, rows be left out, and their order be changed. Every operation
+has to be known: for one that is not, there is no proof.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from unspool.engine.graph import aten, is_pointwise, is_size, value
+from unspool.engine.reasons import CannotPlanError
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The rows lie along one axis, of size `outer * rows * inner`."""
+
+    index: int
+    outer: int = 1
+    inner: int = 1
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The same for all rows."""
+
+
+@dataclass(frozen=True)
+class Summed:
+    """A sum over all rows, and what is linear in such sums: gradients of weights."""
+
+
+Label = Axis | Shared | Summed
+SHARED, SUMMED = Shared(), Summed()
+
+
+def follow_rows(graph: fx.Graph, rows: fx.Node) -> dict[fx.Node, Label]:
+    """Where the rows are in every node of `graph`.
+
+    Raises:
+        CannotPlanError: if rows meet each other in a node, or if nothing is known about it.
+    """
+    labels: dict[fx.Node, Label] = {}
+    for node in graph.nodes:
+        if node.op == "output" or is_size(node):
+            continue
+        if node.op != "call_function":
+            labels[node] = _axis_in(value(node)) or SHARED
+            continue
+        try:
+            labels[node] = _label(node, labels)
+        except _MixedError as error:
+            raise CannotPlanError(f"{_name(node)} {error}{_place(node)}") from None
+    return labels
+
+
+class _MixedError(Exception):
+    """Rows meet each other, or nobody knows whether they do; the text goes on after the operation's name."""
+
+
+def _label(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    given = {each: labels[each] for each in node.all_input_nodes if each in labels}
+    if any(label == SUMMED for label in given.values()):
+        return _linear(node, labels)
+    if all(label == SHARED for label in given.values()):
+        if not _has_rows(value(node)):
+            return SHARED
+        if node.target in MAKERS or node.target is aten.expand.default:
+            found = _axis_in(value(node))
+            assert found is not None
+            return found
+        raise _MixedError("makes rows from what has none")
+    if node.target is operator.getitem:
+        return _of_getitem(node, labels)
+    if is_pointwise(node) or node.target in ELEMENTWISE:
+        return _aligned(node, labels)
+    if node.target in ALONG:
+        return _along(node, labels, ALONG[node.target](node))
+    rule = RULES.get(node.target)
+    if rule is None:
+        raise _MixedError("is an operation of which it is not known whether it keeps rows apart")
+    return rule(node, labels)
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _has_rows(tensor: Any) -> bool:
+    if isinstance(tensor, tuple | list):
+        return any(map(_has_rows, tensor))
+    return isinstance(tensor, Tensor) and any(isinstance(size, torch.SymInt) for size in tensor.shape)
+
+
+def _axis_in(tensor: Any) -> Axis | None:
+    """The axis of a tensor whose size has the rows in it."""
+    found = [k for k, size in enumerate(tensor.shape) if isinstance(size, torch.SymInt)]
+    if len(found) > 1:
+        raise _MixedError("has the rows in two of its axes")
+    return Axis(found[0]) if found else None
+
+
+def _result_axis(node: fx.Node) -> int:
+    result = value(node)
+    axes = {
+        axis.index for each in (result if isinstance(result, tuple | list) else [result]) if (axis := _axis_in(each))
+    }
+    if len(axes) != 1:
+        raise _MixedError("loses the axis of the rows")
+    return axes.pop()
+
+
+def _dims(dims: Any, rank: int) -> set[int]:
+    if dims is None or dims == []:
+        return set(range(rank))
+    return {dim % max(rank, 1) for dim in ([dims] if isinstance(dims, int) else dims)}
+
+
+def _row_inputs(node: fx.Node, labels: dict[fx.Node, Label]) -> list[tuple[fx.Node, Axis]]:
+    found: list[tuple[fx.Node, Axis]] = []
+    for each in node.all_input_nodes:
+        label = labels.get(each)
+        if isinstance(label, Axis):
+            found.append((each, label))
+    return found
+
+
+def _axis(node: Any, labels: dict[fx.Node, Label]) -> Axis | None:
+    label = labels.get(node)
+    return label if isinstance(label, Axis) else None
+
+
+# -- rules ------------------------------------------------------------------------------------------------------------
+
+
+def _aligned(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """Elements meet only elements in the same place, counted from the last axis."""
+    result = value(node)[0] if isinstance(value(node), tuple | list) else value(node)
+    places = {(value(each).dim() - axis.index, axis.outer, axis.inner) for each, axis in _row_inputs(node, labels)}
+    if len(places) != 1:
+        raise _MixedError("lets different rows meet")
+    ((from_the_end, outer, inner),) = places
+    return Axis(result.dim() - from_the_end, outer, inner)
+
+
+def _along(node: fx.Node, labels: dict[fx.Node, Label], dims: Any) -> Label:
+    """Elements meet along some axes, which must not be the rows'; a sum over rows is allowed."""
+    first, axis = _row_inputs(node, labels)[0]
+    if any((other.outer, other.inner) != (axis.outer, axis.inner) for _, other in _row_inputs(node, labels)):
+        raise _MixedError("lets different rows meet")
+    if any(other.index != axis.index for _, other in _row_inputs(node, labels)):
+        raise _MixedError("lets different rows meet")
+    if axis.index in _dims(dims, value(first).dim()):
+        if node.target in (aten.sum.dim_IntList, aten.sum.default):
+            return SUMMED
+        raise _MixedError("works across rows")
+    return Axis(_result_axis(node), axis.outer, axis.inner)
+
+
+def _of_getitem(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """One result of an operation with several."""
+    source: Any = node.args[0]
+    label = labels[source]
+    if source.target is aten.convolution_backward.default and node.args[1] != 0:
+        return SUMMED
+    assert isinstance(label, Axis)
+    return Axis(_result_axis(node), label.outer, label.inner)
+
+
+def _reshaped(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """Finds the rows again after a reshape, by the number of elements in front of them."""
+    source: Any = node.args[0]
+    axis = _axis(source, labels)
+    assert axis is not None
+    index = _result_axis(node)
+    in_front = math.prod(value(source).shape[: axis.index]) * axis.outer
+    behind = math.prod(value(source).shape[axis.index + 1 :]) * axis.inner
+    outer, rest = divmod(in_front, math.prod(value(node).shape[:index]))
+    inner, rest_behind = divmod(behind, math.prod(value(node).shape[index + 1 :]))
+    if rest or rest_behind or outer < 1 or inner < 1:
+        raise _MixedError("takes rows apart and puts them together differently")
+    return Axis(index, int(outer), int(inner))
+
+
+def _moved(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """Axes change places, appear or vanish, and elements stay together."""
+    axis = _axis(node.args[0], labels)
+    assert axis is not None
+    return Axis(_result_axis(node), axis.outer, axis.inner)
+
+
+def _joined(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """`cat`: pieces without rows cannot stand beside pieces with rows, but along the axis that joins them."""
+    pieces: Any = node.args[0]
+    dim = (node.args[1] if len(node.args) > 1 else 0) % value(node).dim()  # pyright: ignore
+    axes = {_axis(piece, labels) for piece in pieces}
+    if len(axes) != 1:
+        raise _MixedError("joins different rows")
+    (axis,) = axes
+    assert axis is not None
+    if axis.index == dim:
+        raise _MixedError("appends rows to rows")
+    return axis
+
+
+def _stacked(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    pieces: Any = node.args[0]
+    axes = {_axis(piece, labels) for piece in pieces}
+    if len(axes) != 1:
+        raise _MixedError("joins different rows")
+    (axis,) = axes
+    assert axis is not None
+    return Axis(_result_axis(node), axis.outer, axis.inner)
+
+
+def _matrix_product(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    left, right = _axis(node.args[0], labels), _axis(node.args[1], labels)
+    if left and left.index == 0 and right is None:
+        return left
+    if right and right.index == 1 and left is None:
+        return right
+    if left and right and left.index == 1 and right.index == 0 and _same_layout(left, right):
+        return SUMMED
+    raise _MixedError("multiplies different rows")
+
+
+def _batched_product(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    left, right = _axis(node.args[0], labels), _axis(node.args[1], labels)
+    if left and right:
+        if left == right and left.index == 0:
+            return left
+        if left.index == 2 and right.index == 1 and _same_layout(left, right):
+            return SUMMED
+    elif left and left.index in (0, 1):
+        return left
+    elif right and right.index in (0, 2):
+        return right
+    raise _MixedError("multiplies different rows")
+
+
+def _matrix_times_vector(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    matrix, vector = _axis(node.args[0], labels), _axis(node.args[1], labels)
+    if matrix and matrix.index == 0 and vector is None:
+        return matrix
+    if matrix and matrix.index == 1 and vector and _same_layout(matrix, vector):
+        return SUMMED
+    raise _MixedError("multiplies different rows")
+
+
+def _same_layout(one: Axis, other: Axis) -> bool:
+    return (one.outer, one.inner) == (other.outer, other.inner)
+
+
+def _looked_up(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """`embedding(table, ids)`: the table is shared, the ids are rows."""
+    table, ids = _axis(node.args[0], labels), _axis(node.args[1], labels)
+    if table is not None or ids is None:
+        raise _MixedError("looks up rows in each other")
+    return ids
+
+
+def _summed_look_up(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    return SUMMED
+
+
+def _indexed(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """`x[index]`: rows of indices into something shared, or shared indices into other axes than the rows'."""
+    source, indices = node.args[:2]
+    axis = _axis(source, labels)
+    by_rows = [each for each in indices if _axis(each, labels)]  # pyright: ignore
+    if axis is None and by_rows:
+        axes = {_axis(each, labels) for each in by_rows}
+        if len(axes) == 1 and all(each is None or each in by_rows for each in indices):  # pyright: ignore
+            return Axis(_result_axis(node))
+    if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):  # pyright: ignore
+        return Axis(_result_axis(node), axis.outer, axis.inner)
+    raise _MixedError("indexes rows")
+
+
+def _put(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """`x[index] += v`: into something shared it is a sum over rows; else the axis of the rows must not be indexed."""
+    source, indices, put = node.args[:3]
+    accumulates = len(node.args) > 3 and bool(node.args[3])
+    axis = _axis(source, labels)
+    by_rows = [each for each in indices if _axis(each, labels)]  # pyright: ignore
+    if axis is None and by_rows and accumulates and _is_zero(source):
+        return SUMMED
+    if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):  # pyright: ignore
+        placed = _axis(put, labels)
+        if placed is None or _same_layout(placed, axis):
+            return axis
+    raise _MixedError("writes to indexed rows")
+
+
+def _is_zero(node: Any) -> bool:
+    return isinstance(node, fx.Node) and node.target is aten.full.default and node.args[1] == 0
+
+
+def _images(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """Convolutions and their like: the first axis is the rows', and each image is worked on alone."""
+    given = _row_inputs(node, labels)
+    if any(axis != Axis(0) for _, axis in given) or not all(value(each).dim() >= 3 for each, _ in given):
+        raise _MixedError("works across rows")
+    return Axis(0)
+
+
+def _linear(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+    """Sums over rows may only be treated linearly, since they are summed over chunks of time as well."""
+    tensors: list[Any] = [each for each in node.all_input_nodes if each in labels]
+    summed = [each for each in tensors if labels[each] == SUMMED]
+    others = [each for each in tensors if labels[each] != SUMMED]
+    if any(isinstance(labels[each], Axis) for each in others):
+        raise _MixedError("uses a sum over rows in a row")
+    keeps_linear = node.target in LINEAR and (not others or all(map(_is_zero, others)))
+    scales = node.target in BILINEAR and len(summed) == 1
+    divides = node.target in (aten.div.Tensor, aten.div.Scalar) and summed == [node.args[0]]
+    norms = node.target is aten._weight_norm_interface_backward.default and summed == [node.args[0]]
+    if keeps_linear or scales or divides or norms:
+        return SUMMED
+    raise _MixedError("does not treat a sum over rows linearly")
+
+
+MAKERS = {aten.full.default, aten.rand.default, aten.randn.default}
+"""What makes rows from a shape alone."""
+
+ELEMENTWISE: set[Any] = {
+    aten._to_copy.default,
+    aten.clone.default,
+    aten.copy.default,
+    aten.fill.Scalar,
+    aten.fill.Tensor,
+    aten.bernoulli.p,
+    aten.bernoulli.default,
+    aten.native_dropout.default,
+    aten.uniform.default,
+    aten.normal_functional.default,
+    aten.exponential.default,
+    aten.masked_fill.Scalar,
+    aten.masked_fill.Tensor,
+    aten.where.self,
+}
+"""Pointwise operations that are not marked as such."""
+
+
+def _second(node: fx.Node) -> Any:
+    return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+
+
+def _third(node: fx.Node) -> Any:
+    return node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", -1)
+
+
+def _everything(node: fx.Node) -> Any:
+    return None
+
+
+def _second_or_first(node: fx.Node) -> Any:
+    return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+
+
+def _second_or_last(node: fx.Node) -> Any:
+    return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", -1)
+
+
+def _padded(node: fx.Node) -> Any:
+    given: Any = node.args[0]
+    return [value(given).dim() - 1 - k for k in range(len(node.args[1]) // 2)]  # pyright: ignore
+
+
+def _last_two(node: fx.Node) -> Any:
+    return [-1, -2]
+
+
+ALONG: dict[Any, Callable[[fx.Node], Any]] = {
+    **dict.fromkeys(
+        [
+            aten.sum.dim_IntList,
+            aten.mean.dim,
+            aten.amax.default,
+            aten.amin.default,
+            aten.var.correction,
+            aten.var_mean.correction,
+            aten.std.correction,
+            aten.logsumexp.default,
+            aten.any.dim,
+            aten.any.dims,
+            aten.all.dim,
+            aten.argmax.default,
+            aten.argmin.default,
+            aten.max.dim,
+            aten.min.dim,
+            aten.prod.dim_int,
+            aten._softmax.default,
+            aten._log_softmax.default,
+            aten.cumsum.default,
+            aten.cumprod.default,
+            aten.flip.default,
+            aten.gather.default,
+            aten.scatter.src,
+            aten.scatter.value,
+            aten.scatter_add.default,
+            aten.index_select.default,
+        ],
+        _second,
+    ),
+    **dict.fromkeys([aten.sort.default, aten.glu.default, aten.glu_backward.default], _second_or_last),
+    **dict.fromkeys([aten.slice.Tensor, aten.select.int, aten.unbind.int], _second_or_first),
+    **dict.fromkeys(
+        [
+            aten.topk.default,
+            aten.roll.default,
+            aten._softmax_backward_data.default,
+            aten._log_softmax_backward_data.default,
+            aten.linalg_vector_norm.default,
+            aten.slice_scatter.default,
+            aten.select_scatter.default,
+            aten.slice_backward.default,
+        ],
+        _third,
+    ),
+    **dict.fromkeys(
+        [aten.split.Tensor, aten.split_with_sizes.default],
+        lambda node: node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0),
+    ),
+    **dict.fromkeys([aten.sum.default, aten.mean.default, aten.max.default, aten.min.default], _everything),
+    **dict.fromkeys([aten.tril.default, aten.triu.default], _last_two),
+    aten.constant_pad_nd.default: _padded,
+}
+"""Operations in which elements meet along some axes, and how to find these."""
+
+RULES: dict[Any, Callable[[fx.Node, dict[fx.Node, Label]], Label]] = {
+    aten.mm.default: _matrix_product,
+    aten.bmm.default: _batched_product,
+    aten.mv.default: _matrix_times_vector,
+    aten.cat.default: _joined,
+    aten.stack.default: _stacked,
+    aten.embedding.default: _looked_up,
+    aten.embedding_dense_backward.default: _summed_look_up,
+    aten.index.Tensor: _indexed,
+    aten.index_put.default: _put,
+    aten._unsafe_index_put.default: _put,
+    **dict.fromkeys([aten.view.default, aten._unsafe_view.default, aten.reshape.default], _reshaped),
+    **dict.fromkeys(
+        [
+            aten.t.default,
+            aten.transpose.int,
+            aten.permute.default,
+            aten.unsqueeze.default,
+            aten.squeeze.dim,
+            aten.squeeze.dims,
+            aten.expand.default,
+        ],
+        _moved,
+    ),
+    **dict.fromkeys(
+        [
+            aten.convolution.default,
+            aten.convolution_backward.default,
+            aten.avg_pool2d.default,
+            aten.avg_pool2d_backward.default,
+            aten.max_pool2d_with_indices.default,
+            aten.max_pool2d_with_indices_backward.default,
+            aten._adaptive_avg_pool2d.default,
+            aten._adaptive_avg_pool2d_backward.default,
+            aten.upsample_nearest2d.vec,
+        ],
+        _images,
+    ),
+}
+"""What is known of all other operations."""
+
+LINEAR: set[Any] = {
+    aten.add.Tensor,
+    aten.sub.Tensor,
+    aten.neg.default,
+    aten.sum.dim_IntList,
+    aten.sum.default,
+    aten.mean.dim,
+    aten.cat.default,
+    aten.stack.default,
+    aten.slice.Tensor,
+    aten.select.int,
+    aten.slice_backward.default,
+    aten.slice_scatter.default,
+    aten.select_scatter.default,
+    aten.split_with_sizes.default,
+    aten.split.Tensor,
+    aten._to_copy.default,
+    aten.clone.default,
+    aten.view.default,
+    aten._unsafe_view.default,
+    aten.reshape.default,
+    aten.t.default,
+    aten.transpose.int,
+    aten.permute.default,
+    aten.unsqueeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.expand.default,
+    aten.mul.Scalar,
+    operator.getitem,
+}
+"""Operations that are linear in all they are given."""
+
+BILINEAR: set[Any] = {aten.mul.Tensor, aten.mm.default, aten.bmm.default, aten.mv.default}
+"""Operations that are linear in each of the two they are given."""
+
+
+def _name(node: fx.Node) -> str:
+    return str(node.target).removeprefix("aten.").split(".")[0]
+
+
+def _place(node: fx.Node) -> str:
+    lines = node.meta.get("stack_trace", "").strip().splitlines()
+    return f", in `{lines[-1].strip()}`" if lines else ""
+
+
+def check_result_rows(labels: dict[fx.Node, Label], per_row: Iterable[Any], sums: Iterable[Any]) -> None:
+    """Raises unless results have their rows in front, and gradients of weights are sums over rows."""
+    for node in per_row:
+        if node is not None and labels[node] != Axis(0):
+            raise CannotPlanError(f"a result of the step does not have its rows in front: {labels[node]}")
+    for node in sums:
+        if node is not None and labels[node] != SUMMED and not _is_zero(node):
+            raise CannotPlanError("a weight has a gradient that is no sum over rows")

@@ -1,0 +1,120 @@
+"""The engine's door: a cell over sequences, by its plan, or by the plain loop where there is none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.engine import plain
+from unspool.engine.layout import Layout
+from unspool.engine.memory import Memory, default_memory
+from unspool.engine.planned import Call
+from unspool.engine.planning import plan_of, weights_of
+from unspool.engine.reasons import CannotPlanError
+from unspool.engine.replay import replay
+from unspool.structure import Structure, flatten, unflatten_as
+
+log = logging.getLogger("unspool")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a loop runs, which never changes its result.
+
+    Args:
+        parallel_iterations: how many steps are worked on at once.
+        swap_memory: whether what backward needs waits in host memory.
+        memory: what is kept for backward; None for what suits the device.
+    """
+
+    parallel_iterations: int = 32
+    swap_memory: bool = False
+    memory: Memory | None = None
+
+
+def run(
+    cell: Any,
+    inputs: Structure,
+    lengths: Tensor | None,
+    state: Structure,
+    output_dtype: torch.dtype,
+    options: Options,
+) -> tuple[Structure, Structure]:
+    """Runs `cell` over time-major `inputs`; returns its outputs, time-major, and its final state.
+
+        for t in range(max(lengths)):
+            output[t], state = cell(inputs[t], state)      # for the rows with t < lengths
+
+    The arguments are valid; that is the caller's part.
+
+    Args:
+        cell: anything that looks like a cell, built.
+        inputs: a structure of `[T, B, ...]` tensors.
+        lengths: int64 `[B]`, or None for full length.
+        state: the initial state.
+        output_dtype: the dtype of the outputs.
+        options: how to run it.
+    """
+    try:
+        call, tensors = prepare(cell, inputs, lengths, state, output_dtype, options)
+    except CannotPlanError as reason:
+        _say_once(cell, str(reason))
+        return plain.run(cell, inputs, lengths, state, output_dtype)
+    results = call.run(tensors)
+    outputs = len(flatten(cell.output_size))
+    return unflatten_as(cell.output_size, results[:outputs]), unflatten_as(state, results[outputs:])
+
+
+def prepare(
+    cell: Any,
+    inputs: Structure,
+    lengths: Tensor | None,
+    state: Structure,
+    output_dtype: torch.dtype,
+    options: Options,
+) -> tuple[Call, Sequence[Tensor]]:
+    """A plan with everything that it needs to run, and the tensors that it runs on.
+
+    Raises:
+        CannotPlanError: with the reason, if the plain loop has to do it.
+    """
+    leaves = flatten(inputs)
+    (steps, batch_size), device = leaves[0].shape[:2], leaves[0].device
+    if steps == 0 or batch_size == 0:
+        raise CannotPlanError("there is nothing to run")
+    weights = weights_of(cell)
+    tensors = [*weights.values(), *leaves, *flatten(state)]
+    adjoint = torch.is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in tensors)
+    plan, constants = plan_of(
+        cell, weights, inputs, state, output_dtype, same_containers=lengths is not None, adjoint=adjoint
+    )
+    layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
+    if layout.steps == 0:
+        raise CannotPlanError("there is nothing to run")
+    call = Call(
+        plan,
+        layout,
+        steps,
+        options.parallel_iterations,
+        (options.memory or default_memory(device)) if adjoint else None,
+        options.swap_memory and device.type == "cuda",
+        constants,
+        lambda given: replay(cell, list(weights), inputs, state, output_dtype, layout, steps, given),
+    )
+    _ = call.schedule  # which may still find a reason
+    return call, tensors
+
+
+_said: set[tuple[str, str]] = set()
+
+
+def _say_once(cell: Any, reason: str) -> None:
+    key = (type(cell).__qualname__, reason)
+    if key not in _said:
+        _said.add(key)
+        log.info("%s runs in the plain loop: %s", *key)

@@ -1,0 +1,140 @@
+"""Splits a step into what runs once, what runs for many steps at once, and the core that must run step by step.
+
+| part | depends on | runs |
+|---|---|---|
+| invariant | weights alone | once a call |
+| before | what is known before the loop | for a chunk of steps at once |
+| core | what is carried, on the path to what is carried on | step by step |
+| after | what is carried, but no later step needs it | for a chunk at once |
+| total | sums over rows | once a call, from the sums over all chunks |
+
+Forward, the state is carried, and the inputs are known before. In the adjoint, the gradient of the state is carried,
+and the states are known too: so *before* has the derivatives of a whole chunk, and *after* the gradients of inputs and
+weights. Time is folded into the batch in *before* and *after*, so that a weight's gradient is one matrix product a
+chunk.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from unspool.engine.graph import ancestors, descendants, is_size
+from unspool.engine.rewrite import invariants
+from unspool.engine.rows import SUMMED, Label
+from unspool.engine.trace import Trace
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a graph that can run by itself: `outputs` from `inputs`, both of the whole graph's nodes."""
+
+    nodes: tuple[fx.Node, ...]
+    inputs: tuple[fx.Node, ...]
+    outputs: tuple[fx.Node, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A graph in its parts. `carried` becomes `new_carried` from step to step; a None there is zero."""
+
+    invariant: Part
+    before: Part
+    core: Part
+    after: Part
+    total: Part
+    carried: tuple[fx.Node, ...]
+    new_carried: tuple[fx.Node | None, ...]
+
+
+def split(
+    trace: Trace,
+    labels: dict[fx.Node, Label],
+    known: Sequence[fx.Node],
+    carried: Sequence[fx.Node],
+    new_carried: Sequence[fx.Node | None],
+    wanted: Sequence[fx.Node],
+) -> Split:
+    """Splits what `wanted` and `new_carried` need.
+
+    Args:
+        trace: the graph.
+        labels: where the rows are in each node.
+        known: nodes that are not computed but given, one row for each row and step.
+        carried, new_carried: what a step takes over, and what it hands on.
+        wanted: results of every step, or sums over rows.
+    """
+    graph = trace.graph
+    given = {*known, *carried}
+    needed = ancestors([*wanted, *new_carried], stop=given)
+    nodes = [node for node in graph.nodes if node in needed and node.op == "call_function" and node not in given]
+    nodes = [node for node in nodes if not is_size(node)]
+
+    same = invariants(graph, trace.weights)
+    moving = descendants(graph, carried, stop=given)
+    sequential = ancestors(new_carried, stop=given)
+    summed = {node for node in nodes if labels[node] == SUMMED}
+    total = [node for node in nodes if node in summed and all(each in summed | same for each in node.all_input_nodes)]
+    rest = [node for node in nodes if node not in same and node not in total]
+    in_core = {node for node in rest if node in moving and node in sequential}
+    # The results of an operation with several stay together with it.
+    in_core |= {node for node in rest if node.target is operator.getitem and node.args[0] in in_core}
+    core = [node for node in rest if node in in_core]
+    after = [node for node in rest if node in moving and node not in in_core]
+    before = [node for node in rest if node not in moving]
+
+    ends = [*wanted, *(node for node in new_carried if node is not None)]
+    handed_on = [node for node in new_carried if node is not None]
+
+    def part(own: Sequence[fx.Node], *others: Sequence[fx.Node]) -> Part:
+        """`own`, which puts out what `others`, or the caller, need of it."""
+        inside = set(own)
+        used = {each for other in others for node in other for each in node.all_input_nodes}
+        outputs = [node for node in own if node in used or node in ends]
+        return Part(tuple(own), _inputs(own, inside), tuple(outputs))
+
+    core_part = part(core, after, total)
+    # A state that is handed on without being computed, or that is wanted as it was, passes through the core.
+    through = [node for node in [*handed_on, *wanted, *_inputs(after, after)] if node in carried or node in handed_on]
+    core_inputs = _unique([*core_part.inputs, *(node for node in through if node not in core)])
+    core_outputs = _unique([*core_part.outputs, *(node for node in through if node in carried)])
+    return Split(
+        invariant=part([node for node in nodes if node in same], before, core, after, total),
+        before=part(before, core, after, total),
+        core=Part(core_part.nodes, core_inputs, core_outputs),
+        after=part(after, total),
+        total=part(total),
+        carried=tuple(carried),
+        new_carried=tuple(new_carried),
+    )
+
+
+def _inputs(nodes: Sequence[fx.Node], inside: Collection[fx.Node]) -> tuple[fx.Node, ...]:
+    found = [each for node in nodes for each in node.all_input_nodes if each not in inside and not is_size(each)]
+    return _unique(found)
+
+
+def _unique(nodes: Sequence[fx.Node]) -> tuple[fx.Node, ...]:
+    return tuple(dict.fromkeys(nodes))
+
+
+def as_function(part: Part, rows: fx.Node) -> Callable[..., tuple[Any, ...]]:
+    """A Python function `(rows, *inputs) -> outputs` that calls the nodes of `part` one by one."""
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {rows: graph.placeholder("rows")}
+    for node in part.inputs:
+        copies[node] = graph.placeholder(node.name)
+
+    def copied(node: fx.Node) -> fx.Node:
+        if node not in copies:  # a size, which each part computes for itself
+            copies[node] = graph.node_copy(node, copied)
+        return copies[node]
+
+    for node in part.nodes:
+        copied(node)
+    graph.output(tuple(copied(node) for node in part.outputs))
+    return fx.GraphModule({}, graph).forward

@@ -1,0 +1,266 @@
+"""One step of a cell, and its adjoint, as a graph of tensor operations that holds for every number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch._decomp import get_decompositions
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+from unspool.engine.reasons import CannotPlanError
+from unspool.sizes import shape_of
+from unspool.step import CheckedCell
+from unspool.structure import Structure, flatten, unflatten_as
+
+aten = torch.ops.aten
+
+ROWS_HINT = 7919
+"""What the tracer believes the number of rows to be: a prime that no other size is likely to share."""
+
+DECOMPOSITIONS = get_decompositions(
+    [
+        aten.addmm,
+        aten.rsub,
+        aten.native_layer_norm,
+        aten.native_layer_norm_backward,
+        aten.native_group_norm,
+        aten.native_group_norm_backward,
+        aten.sigmoid_backward,
+        aten.tanh_backward,
+        aten.threshold_backward,
+        aten.hardtanh_backward,
+        aten.hardsigmoid_backward,
+        aten.leaky_relu_backward,
+        aten.elu_backward,
+        aten.gelu_backward,
+        aten.silu_backward,
+        aten.softplus_backward,
+        aten.native_dropout_backward,
+        aten.select_backward,
+    ]
+)
+"""What is taken apart, so that the factors of a derivative that do not depend on what is carried can leave the loop."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One tensor of a step: its shape without the rows, and whether its gradient is wanted."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    wanted: bool = False
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether gradients can flow through it at all."""
+        return self.dtype.is_floating_point or self.dtype.is_complex
+
+    @property
+    def bytes(self) -> int:
+        """The size of one row."""
+        return torch.Size(self.shape).numel() * self.dtype.itemsize
+
+
+@dataclass
+class Trace:
+    """A step and its adjoint as one graph.
+
+    `outputs` and `new_state` are computed from `weights`, `inputs` and `state`; the gradients `d_weights`, `d_inputs`
+    and `d_state` also from `d_outputs` and `d_new_state`. A gradient that is not wanted, or that is zero, is None.
+    `rows` is the number of rows. `literals` are tensors that the step makes of numbers, and `constants` those that it
+    uses without being given them; both by their nodes.
+    """
+
+    graph: fx.Graph
+    rows: fx.Node
+    weights: list[fx.Node]
+    inputs: list[fx.Node]
+    state: list[fx.Node]
+    d_outputs: list[fx.Node]
+    d_new_state: list[fx.Node]
+    literals: dict[fx.Node, Tensor]
+    constants: dict[fx.Node, Tensor]
+
+    def _results(self) -> tuple[list[Any], ...]:
+        return self.graph.output_node().args[0]  # pyright: ignore[reportReturnType]
+
+    @property
+    def outputs(self) -> list[fx.Node]:
+        """What the step puts out."""
+        return self._results()[0]
+
+    @property
+    def new_state(self) -> list[fx.Node]:
+        """What the next step starts from."""
+        return self._results()[1]
+
+    @property
+    def d_weights(self) -> list[fx.Node | None]:
+        """The gradient of each weight, summed over the rows."""
+        return self._results()[2]
+
+    @property
+    def d_inputs(self) -> list[fx.Node | None]:
+        """The gradient of each input."""
+        return self._results()[3]
+
+    @property
+    def d_state(self) -> list[fx.Node | None]:
+        """The gradient of each state."""
+        return self._results()[4]
+
+
+def trace(
+    cell: Any,
+    weights: dict[str, Tensor],
+    inputs: Structure,
+    state: Structure,
+    output_dtype: torch.dtype,
+    *,
+    same_containers: bool,
+    adjoint: bool,
+) -> Trace:
+    """Traces one step of `cell`, with its `weights` lifted to inputs of the graph.
+
+    Args:
+        cell: the cell.
+        weights: its parameters and buffers by name; those that require gradients get them.
+        inputs, state: structures of `Leaf`s.
+        output_dtype: the dtype of the outputs.
+        same_containers: whether outputs must have the containers of `cell.output_size`.
+        adjoint: whether gradients are traced at all.
+
+    Raises:
+        CannotPlanError: if the step cannot be traced for every number of rows.
+    """
+    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+    rows = _rows_symbol(mode)
+    input_leaves: list[Leaf] = flatten(inputs)
+    state_leaves: list[Leaf] = flatten(state)
+    device = input_leaves[0].device
+    output_leaves = [
+        Leaf(shape_of(size, "cell.output_size"), output_dtype, device) for size in flatten(cell.output_size)
+    ]
+    wanted = [*(weight.requires_grad for weight in weights.values()), *(leaf.wanted for leaf in input_leaves)]
+    wanted += [leaf.differentiable for leaf in state_leaves]
+    counts = [len(weights), len(input_leaves), len(state_leaves), len(output_leaves), len(state_leaves)]
+
+    def step(*values: Tensor) -> Any:
+        lifted, x, s, d_outputs, d_new_state = _cut([value.detach() for value in values], counts)
+        sources = [*lifted, *x, *s]
+        for value, want in zip(sources, wanted, strict=True):
+            value.requires_grad_(adjoint and want)
+        with_weights = Lifted(cell, dict(zip(weights, lifted, strict=True)))
+        run = CheckedCell(with_weights, rows, output_dtype, same_containers=same_containers)
+        versions = [value._version for value in lifted]
+        with torch.set_grad_enabled(adjoint):
+            output, new_state = run(unflatten_as(inputs, x), unflatten_as(state, s))
+        mutated = [
+            name for name, value, version in zip(weights, lifted, versions, strict=True) if value._version != version
+        ]
+        if mutated:
+            raise CannotPlanError(f"the step changes {', '.join(mutated)} in place")
+        results, new = flatten(output), flatten(new_state)
+        ends = [(y, d) for y, d in zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if y.requires_grad]
+        with torch.autocast(device.type, enabled=False):  # backward runs outside of the caller's autocast
+            gradients = _gradients(ends, sources) if ends else [None] * len(sources)
+        return (results, new, *_cut(gradients, counts[:3]))
+
+    # A graph that was traced in inference mode could not be used outside of it.
+    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache():
+        with mode:
+            row_leaves = [*input_leaves, *state_leaves, *output_leaves, *state_leaves]
+            fakes = [torch.empty_strided(w.shape, w.stride(), dtype=w.dtype, device=w.device) for w in weights.values()]
+            fakes += [torch.empty((rows, *each.shape), dtype=each.dtype, device=each.device) for each in row_leaves]
+        module = _make_graph(step, fakes)
+        if any(_mutates(node) for node in module.graph.nodes):
+            module = _make_graph(torch.func.functionalize(fx.Interpreter(module).run), fakes)
+    _check_holds_for_any_rows(mode)
+    graph = module.graph
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    with graph.inserting_before(placeholders[0]):
+        count = graph.placeholder("rows")
+    count.meta["val"] = rows
+    held = {node: getattr(module, str(node.target)) for node in graph.nodes if node.op == "get_attr"}
+    literals = {node: tensor for node, tensor in held.items() if _is_literal(node)}
+    constants = {node: tensor for node, tensor in held.items() if node not in literals}
+    return Trace(graph, count, *_cut(placeholders, counts), literals=literals, constants=constants)
+
+
+def _make_graph(function: Any, fakes: list[Tensor]) -> fx.GraphModule:
+    with fx.traceback.preserve_node_meta():
+        return make_fx(
+            function,
+            decomposition_table=DECOMPOSITIONS,
+            tracing_mode="symbolic",
+            _allow_non_fake_inputs=True,
+            record_stack_traces=True,
+        )(*fakes)
+
+
+class Lifted:
+    """A cell that reads the weights it is given."""
+
+    def __init__(self, cell: Any, weights: dict[str, Tensor]) -> None:
+        self._cell, self._weights, self.output_size = cell, weights, cell.output_size
+
+    def __call__(self, inputs: Structure, state: Structure) -> Any:
+        if not isinstance(self._cell, nn.Module):
+            return self._cell(inputs, state)
+        return torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
+
+
+def _rows_symbol(mode: FakeTensorMode) -> Any:
+    """A number of rows that is known to be no number in particular."""
+    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DUCK])
+    return mode.from_tensor(torch.empty(ROWS_HINT), symbolic_context=context, source=ConstantSource("rows")).shape[0]
+
+
+def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list[Tensor | None]:
+    starts = [source for source in sources if source.requires_grad]
+    found = torch.autograd.grad([y for y, _ in ends], starts, [d for _, d in ends], allow_unused=True)
+    by_source = dict(zip(map(id, starts), found, strict=True))
+    return [by_source.get(id(source)) for source in sources]
+
+
+def _check_holds_for_any_rows(mode: FakeTensorMode) -> None:
+    environment = mode.shape_env
+    assert environment is not None
+    if environment.replacements or environment.guards:
+        conditions = [str(guard.expr) for guard in environment.guards] or [str(environment.replacements)]
+        raise CannotPlanError(f"the step depends on the number of rows ({', '.join(conditions)})")
+
+
+def _mutates(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _is_literal(node: fx.Node) -> bool:
+    """Whether a tensor was made of numbers in the step: torch marks its first use."""
+    return all(user.target in (aten.lift_fresh_copy.default, aten.lift_fresh.default) for user in node.users)
+
+
+@contextmanager
+def _autocast_without_cache() -> Iterator[None]:
+    """The autocast of the caller, but without its cache, which would keep the tracer's stand-ins for the weights."""
+    enabled = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(enabled)
+
+
+def _cut(values: Sequence[Any], counts: Sequence[int]) -> list[list[Any]]:
+    ends = list(accumulate(counts))
+    return [list(values[end - count : end]) for end, count in zip(ends, counts, strict=True)]
