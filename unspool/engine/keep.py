@@ -9,8 +9,8 @@ from collections.abc import Collection
 import torch
 from torch import fx
 
-from unspool.engine.core import PRODUCTS, VIEWS
 from unspool.engine.graph import ancestors, aten, is_pointwise, value
+from unspool.engine.program import PRODUCTS, VIEWS
 from unspool.engine.rows import Axis, Label
 from unspool.engine.trace import Trace
 

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, fx
 
-from unspool.engine.core import lower
+from unspool.engine.core import lower_core
 from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit.python import as_python
+from unspool.engine.graph import aten
+from unspool.engine.program import lower
 from unspool.engine.rows import SHARED, SUMMED, Label
-from unspool.engine.split import Part, Split, as_function
+from unspool.engine.split import Part, Split
 from unspool.engine.trace import Trace
 
 Values = dict[fx.Node, Tensor]
@@ -28,22 +31,28 @@ class Phase:
 
     def __init__(self, split: Split, trace: Trace, labels: dict[fx.Node, Label]) -> None:
         self.split = split
-        self.core = lower(split, labels)
-        self.loop = Interpreted(self.core)
-        self._invariant = as_function(split.invariant, trace.rows)
-        self._before = as_function(split.before, trace.rows)
-        self._after = as_function(split.after, trace.rows)
-        self._total = as_function(split.total, trace.rows)
+        self.core = lower_core(split, labels)
+        device = trace.inputs[0].meta["val"].device
+        self.loop = Interpreted(self.core, device)
+        self._invariant, self._before, self._after, self._total = (
+            as_python(lower(getattr(split, name), labels), name, device)[0]
+            for name in ("invariant", "before", "after", "total")
+        )
         outside = [node for node in split.core.inputs if node not in split.carried]
         self._shared = [node for node in outside if labels[node] == SHARED]
         self._streamed = [node for node in outside if labels[node] != SHARED]
+        factors = {node.args[1] for node in split.core.nodes if node.target is aten.mm.default}
+        self._matrices = [node for node in self._shared if node in factors] if device.type == "cpu" else []
         self.sums = [
             node for part in (split.before, split.core, split.after) for node in part.outputs if labels[node] == SUMMED
         ]
 
     def begin(self, weights: Values) -> Values:
         """What is the same for all steps, weights included."""
-        return {**weights, **_run(self.split.invariant, self._invariant, 0, weights)}
+        shared = {**weights, **_run(self.split.invariant, self._invariant, 0, weights)}
+        # Copied once, read at every step.
+        laid_out = {node: _laid_out(shared[node]) for node in self._matrices}
+        return {**shared, **laid_out}
 
     def run(
         self,
@@ -81,6 +90,12 @@ class Phase:
         """What depends on sums over all chunks."""
         values = {**shared, **sums}
         return {**sums, **_run(self.split.total, self._total, 0, values)}
+
+
+def _laid_out(matrix: Tensor) -> Tensor:
+    """A matrix as a CPU multiplies few rows with it fastest: along its longer side, measured with MKL."""
+    wide = matrix.shape[1] > matrix.shape[0]
+    return matrix.t().contiguous().t() if wide else matrix.contiguous()
 
 
 def _run(part: Part, function: object, rows: int, values: Values) -> Values:

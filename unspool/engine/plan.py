@@ -11,12 +11,14 @@ import torch
 from torch import Tensor, fx
 
 from unspool.engine import rewrite
+from unspool.engine.emit.python import as_python
 from unspool.engine.graph import ancestors, is_random
 from unspool.engine.keep import values_to_keep
 from unspool.engine.phase import Phase, Values
+from unspool.engine.program import lower
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.rows import SHARED, Axis, check_result_rows, follow_rows
-from unspool.engine.split import Part, as_function, split
+from unspool.engine.split import Part, split
 from unspool.engine.trace import Trace, trace
 from unspool.structure import Structure
 
@@ -56,7 +58,8 @@ class Plan:
         self.draws = _draws(traced, self.labels)
         self.hanging: dict[fx.Node, int] = {}
         """Which of the tensors that hang on the cell each constant is."""
-        self._draw = as_function(self.draws, traced.rows)
+        device = traced.inputs[0].meta["val"].device
+        self._draw, _ = as_python(lower(self.draws, self.labels), "draw", device)
 
     @classmethod
     def of(

@@ -17,9 +17,8 @@ chunk.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torch import fx
 
@@ -87,14 +86,13 @@ def split(
     after = [node for node in rest if node in moving and node not in in_core]
     before = [node for node in rest if node not in moving]
 
-    ends = [*wanted, *(node for node in new_carried if node is not None)]
     handed_on = [node for node in new_carried if node is not None]
 
-    def part(own: Sequence[fx.Node], *others: Sequence[fx.Node]) -> Part:
+    def part(own: Sequence[fx.Node], *others: Sequence[fx.Node], also: Sequence[fx.Node] = ()) -> Part:
         """`own`, which puts out what `others`, or the caller, need of it."""
         inside = set(own)
-        used = {each for other in others for node in other for each in node.all_input_nodes}
-        outputs = [node for node in own if node in used or node in ends]
+        used = {each for other in others for node in other for each in node.all_input_nodes} | set(also)
+        outputs = [node for node in own if node in used or node in wanted]
         return Part(tuple(own), _inputs(own, inside), tuple(outputs))
 
     core_part = part(core, after, total)
@@ -104,7 +102,7 @@ def split(
     core_outputs = _unique([*core_part.outputs, *(node for node in through if node in carried)])
     return Split(
         invariant=part([node for node in nodes if node in same], before, core, after, total),
-        before=part(before, core, after, total),
+        before=part(before, core, after, total, also=handed_on),
         core=Part(core_part.nodes, core_inputs, core_outputs),
         after=part(after, total),
         total=part(total),
@@ -120,21 +118,3 @@ def _inputs(nodes: Sequence[fx.Node], inside: Collection[fx.Node]) -> tuple[fx.N
 
 def _unique(nodes: Sequence[fx.Node]) -> tuple[fx.Node, ...]:
     return tuple(dict.fromkeys(nodes))
-
-
-def as_function(part: Part, rows: fx.Node) -> Callable[..., tuple[Any, ...]]:
-    """A Python function `(rows, *inputs) -> outputs` that calls the nodes of `part` one by one."""
-    graph = fx.Graph()
-    copies: dict[fx.Node, fx.Node] = {rows: graph.placeholder("rows")}
-    for node in part.inputs:
-        copies[node] = graph.placeholder(node.name)
-
-    def copied(node: fx.Node) -> fx.Node:
-        if node not in copies:  # a size, which each part computes for itself
-            copies[node] = graph.node_copy(node, copied)
-        return copies[node]
-
-    for node in part.nodes:
-        copied(node)
-    graph.output(tuple(copied(node) for node in part.outputs))
-    return fx.GraphModule({}, graph).forward

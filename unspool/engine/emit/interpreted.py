@@ -1,57 +1,44 @@
-"""The core as Python: its instructions are called one by one, step after step. Every core runs here."""
+"""The core as a Python loop over its instructions. Every core runs here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from unspool.engine.core import Core, Instruction, Rows, Value
-from unspool.engine.graph import aten
-
-INFIX = {aten.add.Tensor: "+", aten.sub.Tensor: "-", aten.mul.Tensor: "*", aten.div.Tensor: "/"}
-CALLS = {
-    aten.mm.default: "torch.mm",
-    aten.bmm.default: "torch.bmm",
-    aten.sigmoid.default: "torch.sigmoid",
-    aten.tanh.default: "torch.tanh",
-    aten.relu.default: "torch.relu",
-    aten.exp.default: "torch.exp",
-    aten.neg.default: "torch.neg",
-    aten.where.self: "torch.where",
-    aten.cat.default: "torch.cat",
-    aten.split_with_sizes.default: "torch.split_with_sizes",
-}
-"""What Python calls faster under another name: an overload's own call costs a microsecond more."""
+from unspool.engine.core import Core
+from unspool.engine.emit.python import as_python
+from unspool.engine.program import Program, Value
 
 
 class Interpreted:
-    """Runs a core over a chunk of steps.
+    """Runs a core over a chunk of steps, instruction by instruction.
 
-    >>> h, x = Value("h", (3,), torch.float32), Value("x", (3,), torch.float32)
-    >>> y = Value("y", (3,), torch.float32)
-    >>> from unspool.engine.core import Kind
+    >>> from unspool.engine.graph import aten
+    >>> from unspool.engine.program import Instruction, Kind
+    >>> h, x, y = (Value(name, (3,), torch.float32) for name in "hxy")
     >>> add = Instruction(Kind.POINTWISE, aten.add.Tensor, (h, x), {}, (y,))
-    >>> loop = Interpreted(Core((h,), (x,), (), (add,), (y,), (y,)))
+    >>> loop = Interpreted(Core((h,), (x,), (), (add,), (y,), (y,)), torch.device("cpu"))
     >>> print(loop.source, end="")
     def step(rows, h, x):
         y = h + x
-        return (y,), (y,)
+        return (y, y)
     >>> carried, emitted = loop([2, 1], [], [torch.ones(3, 3)], [torch.zeros(2, 3)])
     >>> carried[0][:, 0], emitted[0][:, 0]
     (tensor([2., 1.]), tensor([1., 1., 2.]))
     """
 
-    def __init__(self, core: Core) -> None:
+    name = "interpreted"
+
+    def __init__(self, core: Core, device: torch.device) -> None:
         self.core = core
-        self.source = _source(core)
-        names: dict[str, Any] = {"torch": torch}
-        for number, instruction in enumerate(core.instructions):
-            names[f"op{number}"] = instruction.operation
-        exec(compile(self.source, f"<core of {len(core.instructions)} instructions>", "exec"), names)
-        self._step: Callable[..., Any] = names["step"]
+        self._zeros = [k for k, each in enumerate(core.new_carried) if each is None]
+        handed_on = [old if new is None else new for old, new in zip(core.carried, core.new_carried, strict=True)]
+        inputs = (*core.carried, *core.streamed, *core.shared)
+        self._step, self.source = as_python(
+            Program(inputs, core.instructions, (*handed_on, *core.emitted)), "step", device
+        )
 
     def __call__(
         self,
@@ -69,7 +56,7 @@ class Interpreted:
             counts: how many rows each step has: the first ones of those carried. They never grow with time.
             shared: the core's `shared` values.
             streamed: its `streamed` values, the rows of all steps one after another.
-            carried: its `carried` values, for the rows of the first step.
+            carried: its `carried` values, for the rows of the first step in time.
             reverse: whether to run from the last step to the first; `counts` and `streamed` stay in order of time.
             into: for each of the core's `emitted` values, a tensor to write it to, or None.
 
@@ -77,25 +64,33 @@ class Interpreted:
             What is carried after the last step run, with as many rows as were given: those that a step does not have
             stay as they were. And the emitted values, in order of time, laid out like `streamed`.
         """
-        now, emitted = list(carried), list[tuple[Tensor, ...]]()
         by_step = [_by_step(each, like, counts) for each, like in zip(streamed, self.core.streamed, strict=True)]
         steps = list(zip(*by_step, strict=True)) or [()] * len(counts)
         order = range(len(counts) - 1, -1, -1) if reverse else range(len(counts))
-        step, ragged = self._step, counts[0] != counts[-1]
+        width, emitted, step = len(carried), list[tuple[Tensor, ...]](), self._step
+        running = counts[order[0]]
+        now = carried if running == counts[0] else [each[:running] for each in carried]
+        ended: list[Sequence[Tensor]] = []
         for time in order:
             rows = counts[time]
-            running = [each[:rows] for each in now] if ragged else now
-            new, out = step(rows, *running, *steps[time], *shared)
-            emitted.append(out)
-            if not ragged or not now or rows == len(now[0]):
-                now = list(new)
-            else:
-                now = [torch.cat([fresh, old[rows:]]) for fresh, old in zip(new, now, strict=True)]
+            if rows < running:  # rows have come to their end
+                ended.append([each[rows:] for each in now])
+                now = [each[:rows] for each in now]
+            elif rows > running:  # backwards, their end is where they begin
+                now = [torch.cat([each, given[running:rows]]) for each, given in zip(now, carried, strict=True)]
+            running = rows
+            results = step(rows, *now, *steps[time], *shared)
+            now = results[:width]
+            for k in self._zeros:
+                now = (*now[:k], torch.zeros_like(now[k]), *now[k + 1 :])
+            emitted.append(results[width:])
+        if ended:
+            now = [torch.cat(pieces) for pieces in zip(now, *reversed(ended), strict=True)]
         if reverse:
             emitted.reverse()
         targets = into or [None] * len(self.core.emitted)
         columns = zip(zip(*emitted, strict=True), self.core.emitted, targets, strict=True)
-        return now, [_joined(column, like, target) for column, like, target in columns]
+        return list(now), [_joined(column, like, target) for column, like, target in columns]
 
 
 def _by_step(streamed: Tensor, like: Value, counts: Sequence[int]) -> Sequence[Tensor]:
@@ -104,44 +99,5 @@ def _by_step(streamed: Tensor, like: Value, counts: Sequence[int]) -> Sequence[T
     return streamed.split_with_sizes([count * like.times for count in counts], like.axis)
 
 
-def _joined(column: Sequence[Tensor], like: Value, target: Tensor | None) -> Tensor:
+def _joined(column: tuple[Tensor, ...], like: Value, target: Tensor | None) -> Tensor:
     return torch.cat(column, like.axis) if target is None else torch.cat(column, like.axis, out=target)
-
-
-def _source(core: Core) -> str:
-    names = [each.name for each in (*core.carried, *core.streamed, *core.shared)]
-    lines = [f"def step({', '.join(['rows', *names])}):"]
-    for number, each in enumerate(core.instructions):
-        results = ", ".join(result.name for result in each.results)
-        lines.append(f"    {results} = {_call(each, number)}")
-    zeros = [f"torch.zeros_like({old.name})" for old in core.carried]
-    new = [zero if each is None else each.name for each, zero in zip(core.new_carried, zeros, strict=True)]
-    lines.append(f"    return {_tuple(new)}, {_tuple([each.name for each in core.emitted])}")
-    return "\n".join(lines) + "\n"
-
-
-def _call(instruction: Instruction, number: int) -> str:
-    arguments = [_expression(each) for each in instruction.arguments]
-    tensors_first = isinstance(instruction.arguments[0], Value) if instruction.arguments else False
-    if instruction.operation in INFIX and not instruction.options and tensors_first:
-        return f" {INFIX[instruction.operation]} ".join(arguments)
-    arguments += [f"{key}={_expression(each)}" for key, each in instruction.options.items()]
-    return f"{CALLS.get(instruction.operation, f'op{number}')}({', '.join(arguments)})"
-
-
-def _expression(argument: Any) -> str:
-    if isinstance(argument, Value):
-        return argument.name
-    if isinstance(argument, Rows):
-        return f"rows * {argument.times}" if argument.times != 1 else "rows"
-    if isinstance(argument, list):
-        return f"[{', '.join(map(_expression, argument))}]"  # pyright: ignore
-    if (isinstance(argument, float) and argument != argument) or argument in (float("inf"), -float("inf")):
-        return f"float('{argument}')"
-    if isinstance(argument, torch.device):
-        return f"torch.{argument!r}"
-    return repr(argument)
-
-
-def _tuple(names: Sequence[str]) -> str:
-    return f"({''.join(f'{name}, ' for name in names).rstrip(' ')})" if len(names) == 1 else f"({', '.join(names)})"

@@ -1,0 +1,237 @@
+"""The parts of a plan in lowered form: short straight programs that emitters take.
+
+Instructions are of few kinds. Values are tensors with one row for each row of the batch, but for the `shared` ones,
+which are the same for all rows.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from unspool.engine.graph import aten, is_pointwise, is_size, value
+from unspool.engine.rows import SHARED, SUMMED, Axis, Label
+from unspool.engine.split import Part
+
+
+class Kind(Enum):
+    """What an instruction does, which says how it can be emitted."""
+
+    PRODUCT = "product"
+    """Rows times a shared matrix."""
+    POINTWISE = "pointwise"
+    """Each element from the elements in the same place."""
+    REDUCTION = "reduction"
+    """Elements of one row meet: sums, softmax, variances."""
+    VIEW = "view"
+    """The same elements under other indices: slices, reshapes, concatenations."""
+    OTHER = "other"
+    """Anything else; only the interpreter runs it."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of a program.
+
+    Args:
+        name: its name in the program.
+        shape: its shape without the rows.
+        dtype: its dtype.
+        shared: whether it has no rows at all.
+        axis: where the rows are, if they are not in front.
+        times: how many entries of that axis a row has.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    shared: bool = False
+    axis: int = 0
+    times: int = 1
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def type(self) -> str:
+        """How it is printed where it is introduced."""
+        sizes = list(map(str, self.shape))
+        if not self.shared:
+            sizes.insert(self.axis, str(Rows(self.times)))
+        return f"{self.name}: {str(self.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A multiple of the number of rows, where an operation is told a size."""
+
+    times: int = 1
+
+    def __str__(self) -> str:
+        return "rows" if self.times == 1 else f"{self.times} rows"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """`results = operation(*arguments, **options)`. Arguments are values, numbers, sizes, and lists of these."""
+
+    kind: Kind
+    operation: Any
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    results: tuple[Value, ...]
+    source: str = field(default="", compare=False)
+    """The line of the user's code that it came from."""
+
+    def __str__(self) -> str:
+        name = str(self.operation).removeprefix("aten.").split(".")[0]
+        arguments = [*map(_text, self.arguments), *(f"{key}={_text(each)}" for key, each in self.options.items())]
+        results = ", ".join(result.type for result in self.results)
+        return f"{results} = {name}({', '.join(arguments)})"
+
+    def uses(self) -> list[Value]:
+        """The values among the arguments."""
+        return _values([*self.arguments, *self.options.values()])
+
+
+@dataclass(frozen=True)
+class Program:
+    """`outputs` from `inputs`."""
+
+    inputs: tuple[Value, ...]
+    instructions: tuple[Instruction, ...]
+    outputs: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"({', '.join(each.type for each in self.inputs)})\n{listing(self.instructions)}"
+            f"  return {', '.join(map(str, self.outputs))}\n"
+        )
+
+    def count(self, kind: Kind) -> int:
+        """How many instructions are of that kind."""
+        return sum(each.kind is kind for each in self.instructions)
+
+
+def listing(instructions: Sequence[Instruction]) -> str:
+    """Instructions, one a line, with their kinds beside them."""
+    width = max([len(str(each)) for each in instructions], default=0)
+    return "".join(f"  {each!s:<{width}}  # {each.kind.value}\n" for each in instructions)
+
+
+def lower(part: Part, labels: dict[fx.Node, Label]) -> Program:
+    """A part as a program. Its values have the names of the part's nodes."""
+    values = {node: as_value(node, labels) for node in part.inputs}
+
+    def argument(each: Any) -> Any:
+        if isinstance(each, fx.Node):
+            return _rows(each) if is_size(each) else values[each]
+        if isinstance(each, tuple | list):
+            return [argument(item) for item in each]  # pyright: ignore[reportUnknownVariableType]
+        return each
+
+    instructions: list[Instruction] = []
+    for node in part.nodes:
+        if node.target is operator.getitem:
+            continue  # one of the results of another instruction
+        several = {user.args[1]: user for user in node.users if user.target is operator.getitem}
+        values.update((each, as_value(each, labels)) for each in several.values())
+        if several:
+            unused = Value("_", (), torch.float32)
+            numbers = range(len(value(node)))
+            results = tuple(values[several[k]] if k in several else unused for k in numbers)
+        else:
+            values[node] = as_value(node, labels)
+            results = (values[node],)
+        options = {key: argument(each) for key, each in node.kwargs.items()}
+        arguments = tuple(argument(each) for each in node.args)
+        instructions.append(Instruction(_kind(node), node.target, arguments, options, results, source_of(node)))
+    inputs = tuple(values[node] for node in part.inputs)
+    return Program(inputs, tuple(instructions), tuple(values[node] for node in part.outputs))
+
+
+def as_value(node: fx.Node, labels: dict[fx.Node, Label]) -> Value:
+    """The value that a node computes."""
+    label = labels[node]
+    shape = tuple(size for size in value(node).shape if isinstance(size, int))
+    axis, times = (label.index, label.inner * label.outer) if isinstance(label, Axis) else (0, 1)
+    return Value(node.name, shape, value(node).dtype, label in (SHARED, SUMMED), axis, times)
+
+
+PRODUCTS: set[Any] = {aten.mm.default, aten.bmm.default, aten.mv.default}
+REDUCTIONS: set[Any] = {
+    aten.sum.dim_IntList,
+    aten.mean.dim,
+    aten.amax.default,
+    aten.amin.default,
+    aten.var.correction,
+    aten.var_mean.correction,
+    aten.logsumexp.default,
+    aten._softmax.default,
+    aten._log_softmax.default,
+    aten._softmax_backward_data.default,
+    aten._log_softmax_backward_data.default,
+    aten.linalg_vector_norm.default,
+}
+VIEWS: set[Any] = {
+    aten.slice.Tensor,
+    aten.select.int,
+    aten.split_with_sizes.default,
+    aten.split.Tensor,
+    aten.unbind.int,
+    aten.reshape.default,
+    aten.t.default,
+    aten.transpose.int,
+    aten.permute.default,
+    aten.unsqueeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.expand.default,
+    aten.cat.default,
+    aten.stack.default,
+    aten.slice_backward.default,
+}
+
+
+def _kind(node: fx.Node) -> Kind:
+    if node.target in PRODUCTS:
+        return Kind.PRODUCT
+    if node.target in VIEWS:
+        return Kind.VIEW
+    if node.target in REDUCTIONS:
+        return Kind.REDUCTION
+    return Kind.POINTWISE if is_pointwise(node) or node.target is aten._to_copy.default else Kind.OTHER
+
+
+def _rows(node: fx.Node) -> Rows:
+    """What a size is in rows."""
+    return Rows() if node.op == "placeholder" else Rows(int(node.args[1]))  # pyright: ignore[reportArgumentType]
+
+
+def _values(argument: Any) -> list[Value]:
+    if isinstance(argument, list | tuple):
+        return [found for each in argument for found in _values(each)]  # pyright: ignore[reportUnknownVariableType]
+    return [argument] if isinstance(argument, Value) else []
+
+
+def _text(argument: Any) -> str:
+    if isinstance(argument, list | tuple):
+        return f"[{', '.join(_text(each) for each in argument)}]"  # pyright: ignore[reportUnknownVariableType]
+    return str(argument)
+
+
+_TORCH = str(Path(torch.__file__).parent)
+
+
+def source_of(node: fx.Node) -> str:
+    """The line of the user's code that a node came from: the innermost one outside of torch."""
+    frames = re.findall(r'File "(.*)", line \d+, in .*\n +(.*)', node.meta.get("stack_trace", ""))
+    return next((line for file, line in reversed(frames) if not file.startswith(_TORCH)), "")
