@@ -16,6 +16,7 @@ from unspool.engine import Checkpoint, Keep, Recompute
 from unspool.interop import tf_variables
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
 from unspool.loops.dynamic import dynamic_rnn
+from unspool.loops.explain import explain
 from unspool.loops.raw import raw_rnn
 from unspool.loops.stack_bidirectional import stack_bidirectional_rnn
 from unspool.loops.stack_bidirectional_dynamic import stack_bidirectional_dynamic_rnn
@@ -48,6 +49,7 @@ __all__ = [
     "TensorArray",
     "bidirectional_dynamic_rnn",
     "dynamic_rnn",
+    "explain",
     "raw_rnn",
     "stack_bidirectional_dynamic_rnn",
     "stack_bidirectional_rnn",

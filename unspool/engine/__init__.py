@@ -1,6 +1,17 @@
-"""How a cell runs through time. The loops use one function of it, `run`."""
+"""How a cell runs through time. The loops use two functions of it: `run`, and `explain`, which says how it would."""
 
+from unspool.engine.explain import Explanation, explain
 from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute, check_memory
 from unspool.engine.run import Options, run
 
-__all__ = ["Checkpoint", "Keep", "Memory", "Options", "Recompute", "check_memory", "run"]
+__all__ = [
+    "Checkpoint",
+    "Explanation",
+    "Keep",
+    "Memory",
+    "Options",
+    "Recompute",
+    "check_memory",
+    "explain",
+    "run",
+]

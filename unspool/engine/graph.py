@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, fx
+from torch._ops import OpOverload
 
 aten = torch.ops.aten
+
+Node: TypeAlias = Any
+"""An `fx.Node`, for code that looks into its arguments, which fx declares to be nearly anything."""
 
 
 def value(node: fx.Node) -> Any:
@@ -17,7 +21,7 @@ def value(node: fx.Node) -> Any:
     return node.meta["val"]
 
 
-def calls(graph: fx.Graph, *targets: Any) -> list[fx.Node]:
+def calls(graph: fx.Graph, *targets: Any) -> list[Node]:
     """The nodes of `graph` that call one of `targets`; without targets, all that call anything."""
     nodes = [node for node in graph.nodes if node.op == "call_function"]
     return [node for node in nodes if node.target in targets] if targets else nodes
@@ -35,12 +39,12 @@ def is_size(node: fx.Node) -> bool:
 
 def is_random(node: fx.Node) -> bool:
     """Whether a node draws from a random number generator."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def is_pointwise(node: fx.Node) -> bool:
     """Whether a node computes each element from the elements in the same place."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
+    return isinstance(node.target, OpOverload) and torch.Tag.pointwise in node.target.tags
 
 
 def ancestors(nodes: Iterable[fx.Node | None], stop: Collection[fx.Node] = ()) -> set[fx.Node]:
@@ -65,7 +69,7 @@ def descendants(graph: fx.Graph, nodes: Iterable[fx.Node], stop: Collection[fx.N
     return found
 
 
-def insert(before: fx.Node, target: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
+def insert(before: Node, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Node:
     """A new node in front of `before`, with its value and the source line that `before` came from."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(target, args, kwargs)

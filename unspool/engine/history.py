@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter, deque
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ class History:
         self._tensors: list[Tensor] = []
         self._device = swap
         self._stream = None if swap is None else torch.cuda.Stream(swap)
-        self._copies: deque[torch.cuda.Event] = deque()
+        self._copies: deque[Any] = deque()
         self._ahead: list[Tensor] | None = None
 
     def keep(self, tensors: Sequence[Tensor]) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection
+from typing import Any
 
 import torch
-from torch import fx
 
-from unspool.engine.graph import ancestors, aten, is_pointwise, value
+from unspool.engine.graph import Node, ancestors, aten, is_pointwise, value
 from unspool.engine.program import PRODUCTS, VIEWS
 from unspool.engine.rows import Axis, Label
 from unspool.engine.trace import Trace
 
 
-def values_to_keep(trace: Trace, labels: dict[fx.Node, Label], known: Collection[fx.Node]) -> list[fx.Node]:
+def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[Node]) -> list[Node]:
     """The results of the step's products that its adjoint needs, or fewer bytes that save the same work.
 
     A product is traded for what is computed from it by pointwise work alone, if that is no larger and the adjoint
@@ -38,9 +38,7 @@ def values_to_keep(trace: Trace, labels: dict[fx.Node, Label], known: Collection
     return [node for node in trace.graph.nodes if node in kept and node in still_needed]
 
 
-def _cut(
-    node: fx.Node, kept: set[fx.Node], needed: set[fx.Node], forward: set[fx.Node], labels: dict[fx.Node, Label]
-) -> set[fx.Node]:
+def _cut(node: Node, kept: set[Node], needed: set[Node], forward: set[Node], labels: dict[Node, Label]) -> set[Node]:
     """`kept` with the pieces of `node` instead of it, if pieces are all that is needed of it."""
     users = _users(node, needed)
     pieces = {piece for user in users for piece in (_users(user, needed) if _several(user) else {user})}
@@ -55,24 +53,25 @@ def _cut(
     return kept
 
 
-def _several(node: fx.Node) -> bool:
+def _several(node: Node) -> bool:
     return any(user.target is operator.getitem for user in node.users)
 
 
-def _users(node: fx.Node, needed: set[fx.Node]) -> set[fx.Node]:
+def _users(node: Node, needed: set[Node]) -> set[Node]:
     return {user for user in node.users if user in needed}
 
 
-def _has_rows(node: fx.Node, labels: dict[fx.Node, Label]) -> bool:
+def _has_rows(node: Node, labels: dict[Node, Label]) -> bool:
     label = labels.get(node)
     return isinstance(label, Axis) and label.outer == 1
 
 
-def _bytes(*nodes: fx.Node) -> int:
+def _bytes(*nodes: Node) -> int:
     """The bytes a row of these nodes takes."""
     return sum(row_bytes(value(node)) for node in nodes)
 
 
 def row_bytes(tensor: torch.Tensor) -> int:
     """The bytes of one row of a tensor whose rows are not counted."""
-    return math.prod(size for size in tensor.shape if isinstance(size, int)) * tensor.dtype.itemsize
+    sizes: list[Any] = list(tensor.shape)
+    return math.prod(size for size in sizes if isinstance(size, int)) * tensor.dtype.itemsize

@@ -42,7 +42,7 @@ class Layout:
         if int(lengths.min()) == longest:
             return cls.full(batch_size, longest, device)
         ordered, order = lengths.sort(descending=True, stable=True)
-        counts = (ordered[None] > torch.arange(longest)[:, None]).sum(1).tolist()
+        counts = [int(count) for count in (ordered[None] > torch.arange(longest)[:, None]).sum(1)]
         return cls(batch_size, counts, order.to(device), device)
 
     @property
@@ -87,7 +87,7 @@ class Layout:
         """`[steps, batch, ...]` with the rows of all steps in their places, and zeros elsewhere."""
         places = self._index(0, self.steps, self.batch_size, 1)
         flat = rows.new_zeros(steps * self.batch_size, *rows.shape[1:]).index_copy(0, places, rows)
-        return flat.unflatten(0, (steps, self.batch_size))
+        return flat.reshape(steps, self.batch_size, *rows.shape[1:])
 
     def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
         """The rows of `leaf` one step earlier; before step 0 there are those of `first`, already sorted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -58,7 +59,7 @@ class Checkpoint:
 Memory = Keep | Recompute | Checkpoint
 
 
-def check_memory(memory: object) -> None:
+def check_memory(memory: Any) -> None:
     """Raises `TypeError` unless `memory` is a policy or None."""
     if memory is not None and not isinstance(memory, Keep | Recompute | Checkpoint):
         hint = " (write it with parentheses)" if memory in (Keep, Recompute) else ""

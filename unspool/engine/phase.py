@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-import torch
 from torch import Tensor, fx
 
 from unspool.engine.core import lower_core
-from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit import emit
 from unspool.engine.emit.python import as_python
 from unspool.engine.graph import aten
 from unspool.engine.program import lower
@@ -33,7 +32,7 @@ class Phase:
         self.split = split
         self.core = lower_core(split, labels)
         device = trace.inputs[0].meta["val"].device
-        self.loop = Interpreted(self.core, device)
+        self.loop = emit(self.core, device)
         self._invariant, self._before, self._after, self._total = (
             as_python(lower(getattr(split, name), labels), name, device)[0]
             for name in ("invariant", "before", "after", "total")
@@ -98,11 +97,10 @@ def _laid_out(matrix: Tensor) -> Tensor:
     return matrix.t().contiguous().t() if wide else matrix.contiguous()
 
 
-def _run(part: Part, function: object, rows: int, values: Values) -> Values:
+def _run(part: Part, function: Callable[..., tuple[Tensor, ...]], rows: int, values: Values) -> Values:
     if not part.outputs:
         return {}
-    assert callable(function)
-    results: tuple[Tensor, ...] = function(rows, *(values[node] for node in part.inputs))
+    results = function(rows, *(values[node] for node in part.inputs))
     return dict(zip(part.outputs, results, strict=True))
 
 
@@ -114,8 +112,3 @@ def add_sums(total: Values, phase: Phase, values: Values) -> None:
         else:
             # A view, as a sum over rows can be, may share its memory with something else.
             total[node] = values[node].clone() if values[node]._base is not None else values[node]
-
-
-def zeros_like_rows(like: Tensor, rows: int) -> Tensor:
-    """Zeros for so many rows that take no memory."""
-    return torch.zeros((), dtype=like.dtype, device=like.device).expand(rows, *like.shape[1:])

@@ -131,6 +131,7 @@ class Plan:
 
 
 def differentiable(node: fx.Node) -> bool:
+    """Whether gradients flow through a node."""
     dtype: torch.dtype = node.meta["val"].dtype
     return dtype.is_floating_point or dtype.is_complex
 
@@ -149,6 +150,7 @@ def simplify(traced: Trace) -> None:
     rewrite.hoist_invariants(graph, weights)
     rewrite.split_concat_products(graph, weights, traced.state)
     rewrite.narrow_products(graph, weights)
+    rewrite.stay_in_half(graph, traced.d_new_state)
     rewrite.reassociate(graph, traced.d_new_state)
     for carried, new_carried in [(traced.state, traced.new_state), (traced.d_new_state, traced.d_state)]:
         rewrite.sum_apart(graph, carried)

@@ -71,7 +71,7 @@ class Call:
         if self.memory is None:
             with torch.no_grad():
                 return _forward(self, tensors, None)
-        return _Loop.apply(self, *tensors)  # pyright: ignore[reportReturnType]
+        return _Loop.apply(self, *tensors)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportReturnType]
 
 
 def _ranges(start: int, stop: int, size: int) -> list[tuple[int, int]]:
@@ -117,7 +117,7 @@ def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> 
     layout, traced = call.layout, call.plan.trace
     checkpoints = isinstance(call.memory, Checkpoint)
     schedule = call.plan.inference if checkpoints else call.schedule
-    outputs = [_batch(node, call, inputs[0]) for node in traced.outputs]
+    outputs = [_batch(node, call) for node in traced.outputs]
     kept = [node for node in call.schedule.kept if node in call.plan.draws.outputs or not checkpoints]
     with torch.autocast(layout.device.type, enabled=False):  # casts are part of the plan
         shared = schedule.forward.begin(weights)
@@ -175,7 +175,7 @@ def _beside(new: Tensors, old: Tensors) -> Tensors:
     ]
 
 
-def _batch(node: fx.Node, call: Call, like: Tensor) -> Tensor:
+def _batch(node: fx.Node, call: Call) -> Tensor:
     """Space for a result of every step; zero where no step writes."""
     value: Tensor = node.meta["val"]
     shape = (call.steps, call.layout.batch_size, *value.shape[1:])
@@ -201,7 +201,7 @@ def _backward(
     assert adjoint is not None
     d_outputs, d_final = gradients[: len(traced.outputs)], gradients[len(traced.outputs) :]
     first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, state, strict=True)}
-    d_inputs = [None if node is None else _batch(node, call, inputs[0]) for node in traced.d_inputs]
+    d_inputs = [None if node is None else _batch(node, call) for node in traced.d_inputs]
     sums: Values = {}
     with torch.autocast(layout.device.type, enabled=False):
         shared = adjoint.begin(weights)
@@ -247,7 +247,7 @@ def _kept_chunks(
     start: int,
     stop: int,
 ) -> Iterator[tuple[int, int, Values]]:
-    """The chunks of a segment, last one first, with what was kept of each: by the forward pass, or by running it again."""
+    """The chunks of a segment, last one first, with what was kept of each, or what is kept when it runs again."""
     chunks = call.chunks(start, stop)
     if not isinstance(call.memory, Checkpoint):
         for begin, end in reversed(chunks):

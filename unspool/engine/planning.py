@@ -12,13 +12,15 @@ from typing import Any
 import optree
 import torch
 from torch import Tensor, nn
+from torch._C import _are_functorch_transforms_active as are_transforms_active  # pyright: ignore[reportPrivateUsage]
+from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
 from unspool.engine.phase import Values
 from unspool.engine.plan import Plan
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.trace import Leaf
-from unspool.engine.watch import Watch
+from unspool.engine.watch import Watch, named_modules
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 MOST_VARIANTS = 16
@@ -67,7 +69,8 @@ def plan_of(
     Args:
         cell: the cell, built.
         weights: what `weights_of` returned.
-        inputs, state: time-major inputs and the initial state.
+        inputs: time-major inputs.
+        state: the initial state.
         output_dtype: the dtype of the outputs.
         same_containers: whether outputs must have the containers of `cell.output_size`.
         adjoint: whether there will be gradients.
@@ -163,9 +166,9 @@ def _make(
 
 def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structure, state: Structure) -> None:
     """Raises `CannotPlanError` for what can be seen without a trace."""
-    if torch._C._are_functorch_transforms_active():
+    if are_transforms_active():
         raise CannotPlanError("a transform of torch.func is active")
-    if torch.autograd.forward_ad._current_level >= 0:
+    if forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateUsage]
         raise CannotPlanError("forward-mode differentiation is active")
     if torch.compiler.is_compiling():
         raise CannotPlanError("torch.compile is tracing the loop")
@@ -173,6 +176,9 @@ def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structur
         raise CannotPlanError("tensors on the meta device have no values")
     if hasattr(cell, "_orig_mod"):
         raise CannotPlanError("the cell was compiled by torch.compile")
+    lazy = [name for name, weight in weights.items() if is_lazy(weight)]
+    if lazy:
+        raise CannotPlanError(f"{lazy[0]} is a weight of a lazy layer, which gets its shape at the first run")
     if isinstance(cell, nn.Module):
         _check_hooks(cell)
     leaves = [*flatten(inputs), *flatten(state)]
@@ -184,7 +190,7 @@ def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structur
         if not leaf.dim() or leaf.shape[0] != batch_size:
             raise CannotPlanError(f"a state of shape {list(leaf.shape)} has no row for each of {batch_size}")
     for tensor in [*leaves, *weights.values()]:
-        if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer) or tensor.layout != torch.strided or is_lazy(tensor):
+        if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer) or tensor.layout != torch.strided:
             raise CannotPlanError(f"a tensor is of a special kind, {type(tensor).__name__} ({tensor.layout})")
         if tensor.device != device:
             raise CannotPlanError(f"tensors are on different devices, {tensor.device} and {device}")
@@ -192,7 +198,7 @@ def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structur
 
 def _check_hooks(cell: nn.Module) -> None:
     kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
-    for path, module in cell.named_modules():
+    for path, module in named_modules(cell):
         for kind in kinds:
             if getattr(module, kind):
                 raise CannotPlanError(f"{path or 'the cell'} has hooks ({kind[1:]}), which want to see every step")

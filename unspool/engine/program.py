@@ -91,11 +91,15 @@ class Instruction:
     source: str = field(default="", compare=False)
     """The line of the user's code that it came from."""
 
+    @property
+    def name(self) -> str:
+        """What the operation is called."""
+        return operation_name(self.operation)
+
     def __str__(self) -> str:
-        name = str(self.operation).removeprefix("aten.").split(".")[0]
         arguments = [*map(_text, self.arguments), *(f"{key}={_text(each)}" for key, each in self.options.items())]
         results = ", ".join(result.type for result in self.results)
-        return f"{results} = {name}({', '.join(arguments)})"
+        return f"{results} = {self.name}({', '.join(arguments)})"
 
     def uses(self) -> list[Value]:
         """The values among the arguments."""
@@ -228,10 +232,24 @@ def _text(argument: Any) -> str:
     return str(argument)
 
 
+def operation_name(operation: Any) -> str:
+    """What an operation is called, without its overload."""
+    return str(operation).removeprefix("aten.").split(".")[0].lstrip("_")
+
+
 _TORCH = str(Path(torch.__file__).parent)
 
 
 def source_of(node: fx.Node) -> str:
-    """The line of the user's code that a node came from: the innermost one outside of torch."""
-    frames = re.findall(r'File "(.*)", line \d+, in .*\n +(.*)', node.meta.get("stack_trace", ""))
-    return next((line for file, line in reversed(frames) if not file.startswith(_TORCH)), "")
+    """The line of the user's code that a node came from."""
+    return place_of(node)[2]
+
+
+def place_of(node: fx.Node) -> tuple[str, int, str]:
+    """The file, number and text of that line: the innermost one outside of torch; empty for a node of the adjoint.
+
+    The text is empty too for code that was typed in, of which Python keeps none.
+    """
+    frames = re.findall(r'File "(.*)", line (\d+), in .*(?:\n {4}(.*))?', node.meta.get("stack_trace", ""))
+    own = [(file, int(number), text) for file, number, text in frames if not file.startswith(_TORCH)]
+    return own[-1] if own else ("", 0, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import torch
@@ -17,7 +17,7 @@ class RandomState:
         self._cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
 
     @contextmanager
-    def again(self) -> Iterator[None]:
+    def again(self) -> Generator[None, None, None]:
         """Draws the same numbers inside of the block, and leaves the generators as they are now."""
         with torch.random.fork_rng([self._device] if self._cuda is not None else []):
             torch.set_rng_state(self._cpu)

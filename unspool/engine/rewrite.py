@@ -10,12 +10,14 @@ from __future__ import annotations
 import operator
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 
 from unspool.engine.graph import (
+    Node,
     ancestors,
     aten,
     calls,
@@ -28,35 +30,38 @@ from unspool.engine.graph import (
     replace,
     value,
 )
+from unspool.engine.reasons import CannotPlanError
 
-ROWWISE_LIKE = {
-    aten.zeros_like.default: lambda node: (aten.full.default, 0),
-    aten.ones_like.default: lambda node: (aten.full.default, 1),
-    aten.full_like.default: lambda node: (aten.full.default, node.args[1]),
-    aten.empty_like.default: lambda node: (aten.full.default, 0),
-    aten.new_zeros.default: lambda node: (aten.full.default, 0),
-    aten.new_ones.default: lambda node: (aten.full.default, 1),
-    aten.new_full.default: lambda node: (aten.full.default, node.args[2]),
-    aten.new_empty.default: lambda node: (aten.full.default, 0),
-    aten.zeros.default: lambda node: (aten.full.default, 0),
-    aten.ones.default: lambda node: (aten.full.default, 1),
-    aten.empty.memory_format: lambda node: (aten.full.default, 0),
-    aten.new_empty_strided.default: lambda node: (aten.full.default, 0),
-    aten.empty_strided.default: lambda node: (aten.full.default, 0),
-    aten.rand_like.default: lambda node: (aten.rand.default, None),
-    aten.randn_like.default: lambda node: (aten.randn.default, None),
+FILLED: dict[Any, Any] = {
+    aten.zeros_like.default: 0,
+    aten.ones_like.default: 1,
+    aten.empty_like.default: 0,
+    aten.new_zeros.default: 0,
+    aten.new_ones.default: 1,
+    aten.new_empty.default: 0,
+    aten.new_empty_strided.default: 0,
+    aten.zeros.default: 0,
+    aten.ones.default: 1,
+    aten.empty.memory_format: 0,
+    aten.empty_strided.default: 0,
 }
-"""Operations that take only the shape of a tensor, and what makes the same from the shape itself."""
+"""What makes a tensor like another, or of a shape, and what it fills it with; what is empty may hold anything."""
+
+FILLED_WITH: dict[Any, int] = {aten.full_like.default: 1, aten.new_full.default: 2}
+"""The same, where the number is an argument."""
+
+DRAWN: dict[Any, Any] = {aten.rand_like.default: aten.rand.default, aten.randn_like.default: aten.randn.default}
+"""What draws a tensor like another, and what draws it from the shape itself."""
 
 
-def name_sizes(graph: fx.Graph, rows: fx.Node) -> None:
+def name_sizes(graph: fx.Graph, rows: Node) -> None:
     """Lets every size be a number or computed from `rows`, so that no tensor is needed for its shape alone.
 
     Without it, a mask drawn like the state would have to wait for the state.
     """
-    sizes: dict[str, fx.Node] = {str(value(rows)): rows}
+    sizes: dict[str, Node] = {str(value(rows)): rows}
 
-    def named(size: Any, before: fx.Node) -> Any:
+    def named(size: Any) -> Any:
         if not isinstance(size, torch.SymInt):
             return size
         if str(size) not in sizes:
@@ -67,21 +72,26 @@ def name_sizes(graph: fx.Graph, rows: fx.Node) -> None:
         if is_size(node) and not isinstance(value(node), torch.SymInt):
             continue
         if isinstance(value(node), torch.SymInt) and node not in sizes.values():
-            replace(node, named(value(node), node))
-        elif node.target in ROWWISE_LIKE:
+            replace(node, named(value(node)))
+        elif node.target in FILLED or node.target in FILLED_WITH or node.target in DRAWN:
             made: Tensor = value(node)
-            target, fill = ROWWISE_LIKE[node.target](node)
-            shape = [named(size, node) for size in made.shape]
+            arguments: list[Any] = [[named(size) for size in made.shape]]
+            if node.target not in DRAWN:
+                arguments.append(FILLED[node.target] if node.target in FILLED else node.args[FILLED_WITH[node.target]])
+            target = DRAWN.get(node.target, aten.full.default)
             with graph.inserting_before(node):
-                arguments = (shape,) if fill is None else (shape, fill)
-                new = graph.call_function(target, arguments, {"dtype": made.dtype, "device": made.device})
+                new = graph.call_function(target, tuple(arguments), {"dtype": made.dtype, "device": made.device})
             new.meta = dict(node.meta)
             replace(node, new)
 
 
-def _size(size: torch.SymInt, rows: fx.Node) -> fx.Node:
+def _size(size: Any, rows: Node) -> Node:
     """A new node that computes a multiple of the rows."""
-    times = int(size.node.expr.subs(value(rows).node.expr, 1))
+    expression: Any = size.node.expr
+    row: Any = value(rows).node.expr
+    times = int(expression.subs(row, 1))
+    if expression != times * row:
+        raise CannotPlanError(f"a size in the step is no multiple of the number of rows: {expression}")
     graph = rows.graph
     last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     with graph.inserting_after(last):
@@ -98,7 +108,7 @@ def drop_identities(graph: fx.Graph) -> None:
             replace(node, same)
 
 
-def _unchanged(node: fx.Node) -> fx.Node | None:
+def _unchanged(node: Node) -> Node | None:
     copies = (
         aten.detach.default,
         aten.alias.default,
@@ -107,9 +117,9 @@ def _unchanged(node: fx.Node) -> fx.Node | None:
         aten.lift_fresh.default,
     )
     if is_call(node, *copies):
-        return node.args[0]  # pyright: ignore[reportReturnType]
+        return node.args[0]
     if is_call(node, aten.t.default) and is_call(node.args[0], aten.t.default):
-        return node.args[0].args[0]  # pyright: ignore
+        return node.args[0].args[0]
     neutral = {
         aten.mul.Tensor: 1,
         aten.mul.Scalar: 1,
@@ -163,7 +173,7 @@ def use_one_name(graph: fx.Graph) -> None:
 
 def share_repeated(graph: fx.Graph) -> None:
     """Computes only once what is computed several times from the same."""
-    seen: dict[Any, fx.Node] = {}
+    seen: dict[Any, Node] = {}
     for node in calls(graph):
         if is_random(node):
             continue
@@ -182,12 +192,12 @@ def drop_dead(graph: fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def hoist_invariants(graph: fx.Graph, weights: Collection[fx.Node]) -> None:
+def hoist_invariants(graph: fx.Graph, weights: Collection[Node]) -> None:
     """Moves what depends on weights alone to the front."""
     hoist(graph, invariants(graph, weights))
 
 
-def invariants(graph: fx.Graph, weights: Collection[fx.Node]) -> set[fx.Node]:
+def invariants(graph: fx.Graph, weights: Collection[Node]) -> set[Node]:
     """What depends on weights (or on nothing) alone: the same at every step, for every row."""
     found = set(weights)
     for node in graph.nodes:
@@ -250,12 +260,12 @@ def join_slices(graph: fx.Graph) -> None:
                 replace(node, insert(node, aten.cat.default, [each.args[0] for *_, each in pieces], dim))
 
 
-def _terms(node: fx.Node) -> list[fx.Node]:
+def _terms(node: Node) -> list[Node]:
     """The terms of a sum of tensors, sums of sums included where nobody else needs them."""
-    found: list[fx.Node] = []
+    found: list[Node] = []
     for each in node.args[:2]:
-        if is_call(each, aten.add.Tensor) and len(each.users) == 1 and not each.kwargs:  # pyright: ignore
-            found += _terms(each)  # pyright: ignore
+        if is_call(each, aten.add.Tensor) and len(each.users) == 1 and not each.kwargs:
+            found += _terms(each)
         elif isinstance(each, fx.Node):
             found.append(each)
         else:
@@ -263,22 +273,22 @@ def _terms(node: fx.Node) -> list[fx.Node]:
     return found
 
 
-def split_concat_products(graph: fx.Graph, weights: Collection[fx.Node], carried: Iterable[fx.Node]) -> None:
+def split_concat_products(graph: fx.Graph, weights: Collection[Node], carried: Iterable[Node]) -> None:
     """`concat([x, h]) @ kernel` becomes `x @ kernel[:n] + h @ kernel[n:]` where `h` is carried and `x` is not."""
     shared, dependent = invariants(graph, weights), descendants(graph, carried)
     for product in calls(graph, aten.mm.default):
         joined, matrix = product.args
         if not is_call(joined, aten.cat.default) or matrix not in shared or not _is_last_axis(joined):
             continue
-        groups: list[list[fx.Node]] = []
-        for piece in joined.args[0]:  # pyright: ignore
+        groups: list[list[Node]] = []
+        for piece in joined.args[0]:
             if groups and (groups[-1][-1] in dependent) == (piece in dependent):
                 groups[-1].append(piece)
             else:
                 groups.append([piece])
         if len(groups) == 1:
             continue
-        start, sums = 0, list[fx.Node]()
+        start, sums = 0, list[Node]()
         for group in groups:
             rows = insert(product, aten.cat.default, group, 1) if len(group) > 1 else group[0]
             end = start + value(rows).shape[1]
@@ -297,7 +307,7 @@ def _is_last_axis(joined: Any) -> bool:
     return axis in (1, -1) and value(joined).dim() == 2
 
 
-def narrow_products(graph: fx.Graph, weights: Collection[fx.Node]) -> None:
+def narrow_products(graph: fx.Graph, weights: Collection[Node]) -> None:
     """`(d @ m)[:, a:b]` becomes `d @ m[:, a:b]`, so that parts of a product can run at different times.
 
     This is how the gradient of `concat([x, h]) @ kernel` lets go of the gradient of `x`.
@@ -309,7 +319,7 @@ def narrow_products(graph: fx.Graph, weights: Collection[fx.Node]) -> None:
         if product.args[1] not in shared or not sliced or any(len(user.args) > 4 for user in users):
             continue
         ranges = sorted((user.args[2], user.args[3]) for user in users)
-        if any(end > start for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False)):
+        if any(end > start for (_, end), (start, _) in pairwise(ranges)):
             continue  # they overlap: that would be more work
         for user in users:
             part = insert(user, aten.slice.Tensor, product.args[1], 1, *user.args[2:4])
@@ -318,7 +328,26 @@ def narrow_products(graph: fx.Graph, weights: Collection[fx.Node]) -> None:
     hoist_invariants(graph, weights)
 
 
-def reassociate(graph: fx.Graph, carried: Iterable[fx.Node]) -> None:
+def stay_in_half(graph: fx.Graph, carried: Iterable[Node]) -> None:
+    """`half(float(d) * a)` becomes `d * half(a)` where only `d` is carried.
+
+    torch's derivatives compute in float32 and round once; the factor that leaves the loop still does.
+    """
+    dependent = descendants(graph, carried)
+    for rounded in calls(graph, aten._to_copy.default):
+        product = rounded.args[0]
+        if not is_call(product, aten.mul.Tensor) or len(product.users) != 1 or product.kwargs:
+            continue
+        found = _carried_factor(product, dependent)
+        if found is None or not isinstance(found[1], fx.Node) or not is_call(found[0], aten._to_copy.default):
+            continue
+        d, half = found[0].args[0], value(rounded).dtype
+        if d in dependent and value(d).dtype == half and half in (torch.bfloat16, torch.float16):
+            factor = insert(rounded, aten._to_copy.default, found[1], dtype=half)
+            replace(rounded, insert(rounded, aten.mul.Tensor, d, factor))
+
+
+def reassociate(graph: fx.Graph, carried: Iterable[Node]) -> None:
     """`(d * a) * b` becomes `d * (a * b)` where only `d` is carried: one product of two is left in the loop."""
     dependent = descendants(graph, carried)
     for node in calls(graph, aten.mul.Tensor, aten.div.Tensor):
@@ -344,7 +373,7 @@ def reassociate(graph: fx.Graph, carried: Iterable[fx.Node]) -> None:
         node.target = aten.mul.Tensor
 
 
-def sum_apart(graph: fx.Graph, carried: Iterable[fx.Node]) -> None:
+def sum_apart(graph: fx.Graph, carried: Iterable[Node]) -> None:
     """`(x + h) + b` becomes `(x + b) + h` where only `h` is carried: one sum of two is left in the loop."""
     dependent = descendants(graph, carried)
     for total in reversed(calls(graph, aten.add.Tensor)):
@@ -361,12 +390,12 @@ def sum_apart(graph: fx.Graph, carried: Iterable[fx.Node]) -> None:
         replace(total, result)
 
 
-def _result_dtype(a: Any, b: Any, node: fx.Node) -> torch.dtype:
+def _result_dtype(a: Any, b: Any, node: Node) -> torch.dtype:
     tensors = [value(each) for each in (a, b) if isinstance(each, fx.Node)]
     return torch.result_type(tensors[0], tensors[1] if len(tensors) > 1 else (b if isinstance(a, fx.Node) else a))
 
 
-def _carried_factor(node: Any, dependent: set[fx.Node]) -> tuple[fx.Node, Any] | None:
+def _carried_factor(node: Any, dependent: set[Node]) -> tuple[Node, Any] | None:
     """The factor of a product that is carried and the one that is not, if there is one of each."""
     if not is_call(node, aten.mul.Tensor, aten.div.Tensor) or node.kwargs:
         return None
@@ -379,14 +408,14 @@ def _carried_factor(node: Any, dependent: set[fx.Node]) -> tuple[fx.Node, Any] |
 
 
 def merge_products(
-    graph: fx.Graph, weights: Collection[fx.Node], carried: Collection[fx.Node], new_carried: Iterable[fx.Node | None]
+    graph: fx.Graph, weights: Collection[Node], carried: Collection[Node], new_carried: Iterable[Node | None]
 ) -> None:
     """`h @ a` and `h @ b` become `h @ concat([a, b])`, where the loop needs both."""
     shared, core = invariants(graph, weights), _core(graph, carried, new_carried)
-    by_rows: dict[fx.Node, list[fx.Node]] = defaultdict(list)
+    by_rows: dict[Node, list[Node]] = defaultdict(list)
     for product in calls(graph, aten.mm.default):
         if product in core and product.args[1] in shared:
-            by_rows[product.args[0]].append(product)  # pyright: ignore
+            by_rows[product.args[0]].append(product)
     for rows, products in by_rows.items():
         if len(products) == 1:
             continue
@@ -401,7 +430,7 @@ def merge_products(
 
 
 def merge_sums(
-    graph: fx.Graph, weights: Collection[fx.Node], carried: Collection[fx.Node], new_carried: Iterable[fx.Node | None]
+    graph: fx.Graph, weights: Collection[Node], carried: Collection[Node], new_carried: Iterable[Node | None]
 ) -> None:
     """`a @ m + b @ n` becomes `concat([a, b]) @ concat([m, n])`, where the loop needs it and both are carried."""
     shared, core = invariants(graph, weights), _core(graph, carried, new_carried)
@@ -427,5 +456,5 @@ def merge_sums(
     hoist_invariants(graph, weights)
 
 
-def _core(graph: fx.Graph, carried: Collection[fx.Node], new_carried: Iterable[fx.Node | None]) -> set[fx.Node]:
+def _core(graph: fx.Graph, carried: Collection[Node], new_carried: Iterable[Node | None]) -> set[Node]:
     return descendants(graph, carried) & ancestors(new_carried, stop=carried)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from unspool.engine.graph import aten, is_pointwise, is_size, value
+from unspool.engine.graph import Node, aten, is_pointwise, is_size, value
 from unspool.engine.reasons import CannotPlanError
 
 
@@ -42,13 +42,13 @@ Label = Axis | Shared | Summed
 SHARED, SUMMED = Shared(), Summed()
 
 
-def follow_rows(graph: fx.Graph, rows: fx.Node) -> dict[fx.Node, Label]:
+def follow_rows(graph: fx.Graph, rows: Node) -> dict[Node, Label]:
     """Where the rows are in every node of `graph`.
 
     Raises:
         CannotPlanError: if rows meet each other in a node, or if nothing is known about it.
     """
-    labels: dict[fx.Node, Label] = {}
+    labels: dict[Node, Label] = {}
     for node in graph.nodes:
         if node.op == "output" or is_size(node):
             continue
@@ -66,7 +66,7 @@ class _MixedError(Exception):
     """Rows meet each other, or nobody knows whether they do; the text goes on after the operation's name."""
 
 
-def _label(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _label(node: Node, labels: dict[Node, Label]) -> Label:
     given = {each: labels[each] for each in node.all_input_nodes if each in labels}
     if any(label == SUMMED for label in given.values()):
         return _linear(node, labels)
@@ -95,7 +95,7 @@ def _label(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
 
 def _has_rows(tensor: Any) -> bool:
     if isinstance(tensor, tuple | list):
-        return any(map(_has_rows, tensor))
+        return any(_has_rows(each) for each in tensor)  # pyright: ignore[reportUnknownVariableType]
     return isinstance(tensor, Tensor) and any(isinstance(size, torch.SymInt) for size in tensor.shape)
 
 
@@ -107,11 +107,10 @@ def _axis_in(tensor: Any) -> Axis | None:
     return Axis(found[0]) if found else None
 
 
-def _result_axis(node: fx.Node) -> int:
-    result = value(node)
-    axes = {
-        axis.index for each in (result if isinstance(result, tuple | list) else [result]) if (axis := _axis_in(each))
-    }
+def _result_axis(node: Node) -> int:
+    result: Any = value(node)
+    results: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
+    axes = {axis.index for each in results if (axis := _axis_in(each))}
     if len(axes) != 1:
         raise _MixedError("loses the axis of the rows")
     return axes.pop()
@@ -123,8 +122,8 @@ def _dims(dims: Any, rank: int) -> set[int]:
     return {dim % max(rank, 1) for dim in ([dims] if isinstance(dims, int) else dims)}
 
 
-def _row_inputs(node: fx.Node, labels: dict[fx.Node, Label]) -> list[tuple[fx.Node, Axis]]:
-    found: list[tuple[fx.Node, Axis]] = []
+def _row_inputs(node: Node, labels: dict[Node, Label]) -> list[tuple[Node, Axis]]:
+    found: list[tuple[Node, Axis]] = []
     for each in node.all_input_nodes:
         label = labels.get(each)
         if isinstance(label, Axis):
@@ -132,7 +131,7 @@ def _row_inputs(node: fx.Node, labels: dict[fx.Node, Label]) -> list[tuple[fx.No
     return found
 
 
-def _axis(node: Any, labels: dict[fx.Node, Label]) -> Axis | None:
+def _axis(node: Any, labels: dict[Node, Label]) -> Axis | None:
     label = labels.get(node)
     return label if isinstance(label, Axis) else None
 
@@ -140,7 +139,7 @@ def _axis(node: Any, labels: dict[fx.Node, Label]) -> Axis | None:
 # -- rules ------------------------------------------------------------------------------------------------------------
 
 
-def _aligned(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _aligned(node: Node, labels: dict[Node, Label]) -> Label:
     """Elements meet only elements in the same place, counted from the last axis."""
     result = value(node)[0] if isinstance(value(node), tuple | list) else value(node)
     places = {(value(each).dim() - axis.index, axis.outer, axis.inner) for each, axis in _row_inputs(node, labels)}
@@ -150,7 +149,7 @@ def _aligned(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
     return Axis(result.dim() - from_the_end, outer, inner)
 
 
-def _along(node: fx.Node, labels: dict[fx.Node, Label], dims: Any) -> Label:
+def _along(node: Node, labels: dict[Node, Label], dims: Any) -> Label:
     """Elements meet along some axes, which must not be the rows'; a sum over rows is allowed."""
     first, axis = _row_inputs(node, labels)[0]
     if any((other.outer, other.inner) != (axis.outer, axis.inner) for _, other in _row_inputs(node, labels)):
@@ -164,7 +163,7 @@ def _along(node: fx.Node, labels: dict[fx.Node, Label], dims: Any) -> Label:
     return Axis(_result_axis(node), axis.outer, axis.inner)
 
 
-def _of_getitem(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _of_getitem(node: Node, labels: dict[Node, Label]) -> Label:
     """One result of an operation with several."""
     source: Any = node.args[0]
     label = labels[source]
@@ -174,7 +173,7 @@ def _of_getitem(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
     return Axis(_result_axis(node), label.outer, label.inner)
 
 
-def _reshaped(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _reshaped(node: Node, labels: dict[Node, Label]) -> Label:
     """Finds the rows again after a reshape, by the number of elements in front of them."""
     source: Any = node.args[0]
     axis = _axis(source, labels)
@@ -189,17 +188,17 @@ def _reshaped(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
     return Axis(index, int(outer), int(inner))
 
 
-def _moved(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _moved(node: Node, labels: dict[Node, Label]) -> Label:
     """Axes change places, appear or vanish, and elements stay together."""
     axis = _axis(node.args[0], labels)
     assert axis is not None
     return Axis(_result_axis(node), axis.outer, axis.inner)
 
 
-def _joined(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _joined(node: Node, labels: dict[Node, Label]) -> Label:
     """`cat`: pieces without rows cannot stand beside pieces with rows, but along the axis that joins them."""
     pieces: Any = node.args[0]
-    dim = (node.args[1] if len(node.args) > 1 else 0) % value(node).dim()  # pyright: ignore
+    dim = (node.args[1] if len(node.args) > 1 else 0) % value(node).dim()
     axes = {_axis(piece, labels) for piece in pieces}
     if len(axes) != 1:
         raise _MixedError("joins different rows")
@@ -210,7 +209,7 @@ def _joined(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
     return axis
 
 
-def _stacked(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _stacked(node: Node, labels: dict[Node, Label]) -> Label:
     pieces: Any = node.args[0]
     axes = {_axis(piece, labels) for piece in pieces}
     if len(axes) != 1:
@@ -220,7 +219,7 @@ def _stacked(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
     return Axis(_result_axis(node), axis.outer, axis.inner)
 
 
-def _matrix_product(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _matrix_product(node: Node, labels: dict[Node, Label]) -> Label:
     left, right = _axis(node.args[0], labels), _axis(node.args[1], labels)
     if left and left.index == 0 and right is None:
         return left
@@ -231,7 +230,7 @@ def _matrix_product(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
     raise _MixedError("multiplies different rows")
 
 
-def _batched_product(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _batched_product(node: Node, labels: dict[Node, Label]) -> Label:
     left, right = _axis(node.args[0], labels), _axis(node.args[1], labels)
     if left and right:
         if left == right and left.index == 0:
@@ -245,7 +244,7 @@ def _batched_product(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
     raise _MixedError("multiplies different rows")
 
 
-def _matrix_times_vector(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _matrix_times_vector(node: Node, labels: dict[Node, Label]) -> Label:
     matrix, vector = _axis(node.args[0], labels), _axis(node.args[1], labels)
     if matrix and matrix.index == 0 and vector is None:
         return matrix
@@ -258,7 +257,7 @@ def _same_layout(one: Axis, other: Axis) -> bool:
     return (one.outer, one.inner) == (other.outer, other.inner)
 
 
-def _looked_up(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _looked_up(node: Node, labels: dict[Node, Label]) -> Label:
     """`embedding(table, ids)`: the table is shared, the ids are rows."""
     table, ids = _axis(node.args[0], labels), _axis(node.args[1], labels)
     if table is not None or ids is None:
@@ -266,33 +265,33 @@ def _looked_up(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
     return ids
 
 
-def _summed_look_up(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _summed_look_up(node: Node, labels: dict[Node, Label]) -> Label:
     return SUMMED
 
 
-def _indexed(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _indexed(node: Node, labels: dict[Node, Label]) -> Label:
     """`x[index]`: rows of indices into something shared, or shared indices into other axes than the rows'."""
     source, indices = node.args[:2]
     axis = _axis(source, labels)
-    by_rows = [each for each in indices if _axis(each, labels)]  # pyright: ignore
+    by_rows = [each for each in indices if _axis(each, labels)]
     if axis is None and by_rows:
         axes = {_axis(each, labels) for each in by_rows}
-        if len(axes) == 1 and all(each is None or each in by_rows for each in indices):  # pyright: ignore
+        if len(axes) == 1 and all(each is None or each in by_rows for each in indices):
             return Axis(_result_axis(node))
-    if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):  # pyright: ignore
+    if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):
         return Axis(_result_axis(node), axis.outer, axis.inner)
     raise _MixedError("indexes rows")
 
 
-def _put(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _put(node: Node, labels: dict[Node, Label]) -> Label:
     """`x[index] += v`: into something shared it is a sum over rows; else the axis of the rows must not be indexed."""
     source, indices, put = node.args[:3]
     accumulates = len(node.args) > 3 and bool(node.args[3])
     axis = _axis(source, labels)
-    by_rows = [each for each in indices if _axis(each, labels)]  # pyright: ignore
+    by_rows = [each for each in indices if _axis(each, labels)]
     if axis is None and by_rows and accumulates and _is_zero(source):
         return SUMMED
-    if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):  # pyright: ignore
+    if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):
         placed = _axis(put, labels)
         if placed is None or _same_layout(placed, axis):
             return axis
@@ -300,10 +299,10 @@ def _put(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
 
 
 def _is_zero(node: Any) -> bool:
-    return isinstance(node, fx.Node) and node.target is aten.full.default and node.args[1] == 0
+    return isinstance(node, fx.Node) and node.target is aten.full.default and bool(node.args[1] == 0)
 
 
-def _images(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _images(node: Node, labels: dict[Node, Label]) -> Label:
     """Convolutions and their like: the first axis is the rows', and each image is worked on alone."""
     given = _row_inputs(node, labels)
     if any(axis != Axis(0) for _, axis in given) or not all(value(each).dim() >= 3 for each, _ in given):
@@ -311,7 +310,7 @@ def _images(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
     return Axis(0)
 
 
-def _linear(node: fx.Node, labels: dict[fx.Node, Label]) -> Label:
+def _linear(node: Node, labels: dict[Node, Label]) -> Label:
     """Sums over rows may only be treated linearly, since they are summed over chunks of time as well."""
     tensors: list[Any] = [each for each in node.all_input_nodes if each in labels]
     summed = [each for each in tensors if labels[each] == SUMMED]
@@ -349,36 +348,36 @@ ELEMENTWISE: set[Any] = {
 """Pointwise operations that are not marked as such."""
 
 
-def _second(node: fx.Node) -> Any:
+def _second(node: Node) -> Any:
     return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
 
 
-def _third(node: fx.Node) -> Any:
+def _third(node: Node) -> Any:
     return node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", -1)
 
 
-def _everything(node: fx.Node) -> Any:
+def _everything(node: Node) -> Any:
     return None
 
 
-def _second_or_first(node: fx.Node) -> Any:
+def _second_or_first(node: Node) -> Any:
     return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
 
 
-def _second_or_last(node: fx.Node) -> Any:
+def _second_or_last(node: Node) -> Any:
     return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", -1)
 
 
-def _padded(node: fx.Node) -> Any:
+def _padded(node: Node) -> Any:
     given: Any = node.args[0]
-    return [value(given).dim() - 1 - k for k in range(len(node.args[1]) // 2)]  # pyright: ignore
+    return [value(given).dim() - 1 - k for k in range(len(node.args[1]) // 2)]
 
 
-def _last_two(node: fx.Node) -> Any:
+def _last_two(node: Node) -> Any:
     return [-1, -2]
 
 
-ALONG: dict[Any, Callable[[fx.Node], Any]] = {
+ALONG: dict[Any, Callable[[Node], Any]] = {
     **dict.fromkeys(
         [
             aten.sum.dim_IntList,
@@ -435,7 +434,7 @@ ALONG: dict[Any, Callable[[fx.Node], Any]] = {
 }
 """Operations in which elements meet along some axes, and how to find these."""
 
-RULES: dict[Any, Callable[[fx.Node, dict[fx.Node, Label]], Label]] = {
+RULES: dict[Any, Callable[[Node, dict[Node, Label]], Label]] = {
     aten.mm.default: _matrix_product,
     aten.bmm.default: _batched_product,
     aten.mv.default: _matrix_times_vector,
@@ -513,16 +512,16 @@ BILINEAR: set[Any] = {aten.mul.Tensor, aten.mm.default, aten.bmm.default, aten.m
 """Operations that are linear in each of the two they are given."""
 
 
-def _name(node: fx.Node) -> str:
+def _name(node: Node) -> str:
     return str(node.target).removeprefix("aten.").split(".")[0]
 
 
-def _place(node: fx.Node) -> str:
+def _place(node: Node) -> str:
     lines = node.meta.get("stack_trace", "").strip().splitlines()
     return f", in `{lines[-1].strip()}`" if lines else ""
 
 
-def check_result_rows(labels: dict[fx.Node, Label], per_row: Iterable[Any], sums: Iterable[Any]) -> None:
+def check_result_rows(labels: dict[Node, Label], per_row: Iterable[Any], sums: Iterable[Any]) -> None:
     """Raises unless results have their rows in front, and gradients of weights are sums over rows."""
     for node in per_row:
         if node is not None and labels[node] != Axis(0):

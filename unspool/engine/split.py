@@ -20,9 +20,7 @@ import operator
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from torch import fx
-
-from unspool.engine.graph import ancestors, descendants, is_size
+from unspool.engine.graph import Node, ancestors, descendants, is_size
 from unspool.engine.rewrite import invariants
 from unspool.engine.rows import SUMMED, Label
 from unspool.engine.trace import Trace
@@ -32,9 +30,9 @@ from unspool.engine.trace import Trace
 class Part:
     """A piece of a graph that can run by itself: `outputs` from `inputs`, both of the whole graph's nodes."""
 
-    nodes: tuple[fx.Node, ...]
-    inputs: tuple[fx.Node, ...]
-    outputs: tuple[fx.Node, ...]
+    nodes: tuple[Node, ...]
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
@@ -46,17 +44,17 @@ class Split:
     core: Part
     after: Part
     total: Part
-    carried: tuple[fx.Node, ...]
-    new_carried: tuple[fx.Node | None, ...]
+    carried: tuple[Node, ...]
+    new_carried: tuple[Node | None, ...]
 
 
 def split(
     trace: Trace,
-    labels: dict[fx.Node, Label],
-    known: Sequence[fx.Node],
-    carried: Sequence[fx.Node],
-    new_carried: Sequence[fx.Node | None],
-    wanted: Sequence[fx.Node],
+    labels: dict[Node, Label],
+    known: Sequence[Node],
+    carried: Sequence[Node],
+    new_carried: Sequence[Node | None],
+    wanted: Sequence[Node],
 ) -> Split:
     """Splits what `wanted` and `new_carried` need.
 
@@ -64,7 +62,8 @@ def split(
         trace: the graph.
         labels: where the rows are in each node.
         known: nodes that are not computed but given, one row for each row and step.
-        carried, new_carried: what a step takes over, and what it hands on.
+        carried: what a step takes over.
+        new_carried: what it hands on.
         wanted: results of every step, or sums over rows.
     """
     graph = trace.graph
@@ -88,7 +87,7 @@ def split(
 
     handed_on = [node for node in new_carried if node is not None]
 
-    def part(own: Sequence[fx.Node], *others: Sequence[fx.Node], also: Sequence[fx.Node] = ()) -> Part:
+    def part(own: Sequence[Node], *others: Sequence[Node], also: Sequence[Node] = ()) -> Part:
         """`own`, which puts out what `others`, or the caller, need of it."""
         inside = set(own)
         used = {each for other in others for node in other for each in node.all_input_nodes} | set(also)
@@ -111,10 +110,10 @@ def split(
     )
 
 
-def _inputs(nodes: Sequence[fx.Node], inside: Collection[fx.Node]) -> tuple[fx.Node, ...]:
+def _inputs(nodes: Sequence[Node], inside: Collection[Node]) -> tuple[Node, ...]:
     found = [each for node in nodes for each in node.all_input_nodes if each not in inside and not is_size(each)]
     return _unique(found)
 
 
-def _unique(nodes: Sequence[fx.Node]) -> tuple[fx.Node, ...]:
+def _unique(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(dict.fromkeys(nodes))

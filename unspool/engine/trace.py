@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -10,45 +10,22 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._decomp import get_decompositions
 from torch._dynamo.source import ConstantSource
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.fx.traceback import preserve_node_meta
 
+from unspool.engine.decompositions import DECOMPOSITIONS
+from unspool.engine.graph import aten
 from unspool.engine.reasons import CannotPlanError
 from unspool.sizes import shape_of
 from unspool.step import CheckedCell
 from unspool.structure import Structure, flatten, unflatten_as
 
-aten = torch.ops.aten
-
 ROWS_HINT = 7919
 """What the tracer believes the number of rows to be: a prime that no other size is likely to share."""
-
-DECOMPOSITIONS = get_decompositions(
-    [
-        aten.addmm,
-        aten.rsub,
-        aten.native_layer_norm,
-        aten.native_layer_norm_backward,
-        aten.native_group_norm,
-        aten.native_group_norm_backward,
-        aten.sigmoid_backward,
-        aten.tanh_backward,
-        aten.threshold_backward,
-        aten.hardtanh_backward,
-        aten.hardsigmoid_backward,
-        aten.leaky_relu_backward,
-        aten.elu_backward,
-        aten.gelu_backward,
-        aten.silu_backward,
-        aten.softplus_backward,
-        aten.native_dropout_backward,
-        aten.select_backward,
-    ]
-)
-"""What is taken apart, so that the factors of a derivative that do not depend on what is carried can leave the loop."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +112,8 @@ def trace(
     Args:
         cell: the cell.
         weights: its parameters and buffers by name; those that require gradients get them.
-        inputs, state: structures of `Leaf`s.
+        inputs: a structure of `Leaf`s.
+        state: another.
         output_dtype: the dtype of the outputs.
         same_containers: whether outputs must have the containers of `cell.output_size`.
         adjoint: whether gradients are traced at all.
@@ -198,7 +176,7 @@ def trace(
 
 
 def _make_graph(function: Any, fakes: list[Tensor]) -> fx.GraphModule:
-    with fx.traceback.preserve_node_meta():
+    with preserve_node_meta():
         return make_fx(
             function,
             decomposition_table=DECOMPOSITIONS,
@@ -215,6 +193,7 @@ class Lifted:
         self._cell, self._weights, self.output_size = cell, weights, cell.output_size
 
     def __call__(self, inputs: Structure, state: Structure) -> Any:
+        """One step."""
         if not isinstance(self._cell, nn.Module):
             return self._cell(inputs, state)
         return torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
@@ -222,7 +201,8 @@ class Lifted:
 
 def _rows_symbol(mode: FakeTensorMode) -> Any:
     """A number of rows that is known to be no number in particular."""
-    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DUCK])
+    make: Any = StatelessSymbolicContext
+    context = make(dynamic_sizes=[DimDynamic.DUCK])
     return mode.from_tensor(torch.empty(ROWS_HINT), symbolic_context=context, source=ConstantSource("rows")).shape[0]
 
 
@@ -242,7 +222,7 @@ def _check_holds_for_any_rows(mode: FakeTensorMode) -> None:
 
 
 def _mutates(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable  # pyright: ignore[reportPrivateUsage]
 
 
 def _is_literal(node: fx.Node) -> bool:
@@ -251,7 +231,7 @@ def _is_literal(node: fx.Node) -> bool:
 
 
 @contextmanager
-def _autocast_without_cache() -> Iterator[None]:
+def _autocast_without_cache() -> Generator[None, None, None]:
     """The autocast of the caller, but without its cache, which would keep the tracer's stand-ins for the weights."""
     enabled = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)

@@ -11,7 +11,7 @@ import enum
 import functools
 import operator
 import types
-from collections.abc import Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,11 @@ from unspool.cells.building import Buildable
 CONSTANTS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, enum.Enum, type)
 OWN = {name for name in nn.Module().__dict__ if name != "training"}
 """The attributes that every module has for its own bookkeeping."""
+
+
+def named_modules(cell: nn.Module) -> list[tuple[str, nn.Module]]:
+    """`cell.named_modules()`, with types."""
+    return list(cell.named_modules())  # pyright: ignore[reportUnknownArgumentType]
 
 
 class Watch:
@@ -59,9 +64,8 @@ class Watch:
             yield from getattr(cell, "__dict__", {}).items()
             return
         self._seen.update((id(module), number) for number, module in enumerate(cell.modules()))
-        for path, module in cell.named_modules():
-            tensors = (*module._parameters.values(), *module._buffers.values())
-            self.tensors += [tensor for tensor in tensors if tensor is not None]
+        for path, module in named_modules(cell):
+            self.tensors += [*module.parameters(recurse=False), *module.buffers(recurse=False)]
             yield path, type(module)
             unwatched = OWN | {"built", "building"} if isinstance(module, Buildable) else OWN
             for name, value in module.__dict__.items():
@@ -93,10 +97,10 @@ class Watch:
         if isinstance(value, functools.partial):
             return ("partial", self._mark(value.func), self._mark(value.args), self._mark(value.keywords))
         self.portable = False
-        return (type(value), id(value), self._mark(getattr(value, "__dict__", None)))
+        return (value.__class__, id(value), self._mark(getattr(value, "__dict__", None)))
 
     @contextmanager
-    def restored(self) -> Iterator[None]:
+    def restored(self) -> Generator[None, None, None]:
         """Undoes what a step in the block does to containers: it may note down what a tracer shows it."""
         before = [copy.copy(each) for each in self.containers]
         try:

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 from unspool import engine
 from unspool.cells.like import assert_like_rnncell, buildable_part, initial_state_of, start_sequence
 from unspool.dtypes import as_dtype
-from unspool.engine import Memory, Options, check_memory
+from unspool.engine import Explanation, Memory, Options, check_memory
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.sizes import check_sizes
@@ -33,7 +33,7 @@ class Sequences:
 
     def run(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
-        begin(self.cell, map_structure(lambda leaf: leaf.new_empty(leaf.shape[1:]), self.inputs), self.state)
+        self._begin()
         with torch.profiler.record_function(scope):
             return engine.run(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
 
@@ -41,6 +41,14 @@ class Sequences:
         """Runs the cell from the end of each sequence to its start; outputs are in the order of the inputs."""
         outputs, state = replace(self, inputs=self._reversed(self.inputs)).run(scope)
         return self._reversed(outputs), state
+
+    def explain(self) -> Explanation:
+        """How `run` would run the cell."""
+        self._begin()
+        return engine.explain(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
+
+    def _begin(self) -> None:
+        begin(self.cell, map_structure(lambda leaf: leaf.new_empty(leaf.shape[1:]), self.inputs), self.state)
 
     def _reversed(self, structure: Structure) -> Structure:
         return map_structure(lambda leaf: reverse_sequence(leaf, self.lengths), structure)

@@ -1,1 +1,15 @@
 """Emitters: each makes a core runnable. All take the same lowered core."""
+
+from __future__ import annotations
+
+import torch
+
+from unspool.engine.core import Core
+from unspool.engine.emit.graphed import Graphed
+from unspool.engine.emit.interpreted import Interpreted
+
+
+def emit(core: Core, device: torch.device) -> Interpreted | Graphed:
+    """What runs `core` fastest on `device`."""
+    loop = Interpreted(core, device)
+    return Graphed(loop) if device.type == "cuda" else loop

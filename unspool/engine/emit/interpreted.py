@@ -69,7 +69,7 @@ class Interpreted:
         order = range(len(counts) - 1, -1, -1) if reverse else range(len(counts))
         width, emitted, step = len(carried), list[tuple[Tensor, ...]](), self._step
         running = counts[order[0]]
-        now = carried if running == counts[0] else [each[:running] for each in carried]
+        now: Sequence[Tensor] = carried if running == counts[0] else [each[:running] for each in carried]
         ended: list[Sequence[Tensor]] = []
         for time in order:
             rows = counts[time]
@@ -79,7 +79,7 @@ class Interpreted:
             elif rows > running:  # backwards, their end is where they begin
                 now = [torch.cat([each, given[running:rows]]) for each, given in zip(now, carried, strict=True)]
             running = rows
-            results = step(rows, *now, *steps[time], *shared)
+            results: tuple[Tensor, ...] = step(rows, *now, *steps[time], *shared)
             now = results[:width]
             for k in self._zeros:
                 now = (*now[:k], torch.zeros_like(now[k]), *now[k + 1 :])
@@ -95,7 +95,7 @@ class Interpreted:
 
 def _by_step(streamed: Tensor, like: Value, counts: Sequence[int]) -> Sequence[Tensor]:
     if counts[0] == counts[-1] and like.axis == 0:
-        return streamed.unflatten(0, (len(counts), counts[0] * like.times)).unbind(0)
+        return streamed.reshape(len(counts), counts[0] * like.times, *streamed.shape[1:]).unbind(0)
     return streamed.split_with_sizes([count * like.times for count in counts], like.axis)
 
 

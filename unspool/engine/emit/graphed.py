@@ -1,0 +1,124 @@
+"""The core as a CUDA graph: the interpreter's launches of a chunk, recorded once and replayed in one call.
+
+On a GPU a step of the interpreter takes as long as its launches do, several times what they compute. A graph has fixed
+shapes and addresses, so it serves chunks in which every step has all rows; others are interpreted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unspool.engine.emit.interpreted import Interpreted
+
+log = logging.getLogger("unspool")
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """A graph, and the memory that it reads and writes."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: list[Tensor]
+    carried: list[Tensor]
+    emitted: list[Tensor]
+
+
+class Graphed:
+    """Runs a core over a chunk of steps; takes and returns what `Interpreted` does."""
+
+    name = "CUDA graph"
+
+    MOST = 4
+    """How many graphs are kept: each holds the memory of a chunk."""
+
+    def __init__(self, loop: Interpreted) -> None:
+        self._loop = loop
+        self.core, self.source = loop.core, loop.source
+        self._recordings: OrderedDict[Hashable, _Recording | None] = OrderedDict()
+        self._seen: set[Hashable] = set()
+        self._lock = threading.Lock()
+
+    def __call__(
+        self,
+        counts: Sequence[int],
+        shared: Sequence[Tensor],
+        streamed: Sequence[Tensor],
+        carried: Sequence[Tensor],
+        *,
+        reverse: bool = False,
+        into: Sequence[Tensor | None] | None = None,
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Runs every step of a chunk, as `Interpreted` does."""
+        stream = torch.cuda.current_stream()
+        key = (len(counts), counts[0], stream.stream_id)
+        with self._lock:
+            recording = None
+            if counts[0] == counts[-1] and not torch.cuda.is_current_stream_capturing():
+                recording = self._recording(key, counts, shared, streamed, carried, reverse)
+            if recording is not None:
+                return self._replay(recording, [*shared, *streamed, *carried], into)
+        return self._loop(counts, shared, streamed, carried, reverse=reverse, into=into)
+
+    def _recording(
+        self,
+        key: Hashable,
+        counts: Sequence[int],
+        shared: Sequence[Tensor],
+        streamed: Sequence[Tensor],
+        carried: Sequence[Tensor],
+        reverse: bool,
+    ) -> _Recording | None:
+        """The graph for such a chunk; None where it cannot be, or is not yet known to be worth it."""
+        if key in self._recordings:
+            self._recordings.move_to_end(key)
+            return self._recordings[key]
+        if key not in self._seen:  # the first time warms up libraries, which must not happen while recording
+            self._seen.add(key)
+            return None
+        try:
+            self._recordings[key] = self._record(counts, shared, streamed, carried, reverse)
+        except RuntimeError as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            log.info("a core runs without a CUDA graph: %s", error)
+            self._recordings[key] = None
+        while len(self._recordings) > self.MOST:
+            self._recordings.popitem(last=False)
+        return self._recordings[key]
+
+    def _record(
+        self,
+        counts: Sequence[int],
+        shared: Sequence[Tensor],
+        streamed: Sequence[Tensor],
+        carried: Sequence[Tensor],
+        reverse: bool,
+    ) -> _Recording:
+        inputs = [torch.empty_like(each, memory_format=torch.contiguous_format) for each in [*streamed, *carried]]
+        # Matrices keep their layout, which the libraries' choice of an algorithm depends on.
+        inputs = [*(torch.empty_strided(m.shape, m.stride(), dtype=m.dtype, device=m.device) for m in shared), *inputs]
+        first, second = len(shared), len(shared) + len(streamed)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            new, emitted = self._loop(counts, inputs[:first], inputs[first:second], inputs[second:], reverse=reverse)
+        return _Recording(graph, inputs, new, emitted)
+
+    def _replay(
+        self, recording: _Recording, inputs: Sequence[Tensor], into: Sequence[Tensor | None] | None
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        for own, given in zip(recording.inputs, inputs, strict=True):
+            own.copy_(given)
+        recording.graph.replay()
+        targets = into or [None] * len(recording.emitted)
+        emitted = [
+            own.clone() if target is None else target.copy_(own)
+            for own, target in zip(recording.emitted, targets, strict=True)
+        ]
+        return [own.clone() for own in recording.carried], emitted

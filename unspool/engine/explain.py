@@ -1,0 +1,320 @@
+"""The plan of a call as a person wants it: what runs when, from which lines, at what cost in products and memory."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console, ConsoleOptions, RenderResult
+from torch import Tensor
+
+from unspool.engine import picture, report
+from unspool.engine.advice import advice
+from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute
+from unspool.engine.numbers import counted
+from unspool.engine.phase import Phase
+from unspool.engine.planned import Call
+from unspool.engine.products import Product, products_of
+from unspool.engine.program import as_value, lower, operation_name, place_of
+from unspool.engine.reasons import CannotPlanError
+from unspool.engine.run import Options, prepare
+from unspool.structure import Structure, flatten
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much a call runs over.
+
+    Args:
+        batch_size: the rows of the batch.
+        steps: the length of the longest row that runs.
+        rows: the rows of all steps together, the sum of the lengths.
+        chunk: how many steps are worked on at once.
+        chunks: how many times that is.
+        device: where, such as "cpu".
+    """
+
+    batch_size: int
+    steps: int
+    rows: int
+    chunk: int
+    chunks: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of the loop.
+
+    Args:
+        invariant: how many instructions run once a call, since they depend on weights alone.
+        before: how many run for a chunk of steps at once, before the loop over its steps.
+        core: how many run at every step, one step after another.
+        after: how many run for a chunk at once, after the loop over its steps.
+        total: how many run once a call on sums over all rows: gradients of weights.
+        draws: how many draw random numbers, which is done ahead, step by step.
+        products: the matrix products among them.
+        operations: what the core does at every step, in order.
+        program: the core as every emitter takes it.
+        emitter: what runs the core.
+        passed_over: emitters that would have been preferred, each with the reason why it does not run the core.
+    """
+
+    invariant: int
+    before: int
+    core: int
+    after: int
+    total: int
+    draws: int
+    products: tuple[Product, ...]
+    operations: tuple[str, ...]
+    program: str
+    emitter: str
+    passed_over: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the cell's code, and the operations that it became, by the part that they are in.
+
+    Args:
+        file: the name of its file.
+        number: its number there.
+        text: the line; empty where Python has no source.
+        invariant: its operations that run once a call.
+        before: those that run before the loop, drawn random numbers among them.
+        core: those in the loop.
+        after: those after it.
+    """
+
+    file: str
+    number: int
+    text: str
+    invariant: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    core: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a policy keeps for backward, besides what the caller has anyway: inputs, outputs and weights.
+
+    Args:
+        policy: the policy.
+        what: what it keeps.
+        row_bytes: the bytes for a row and step; with checkpoints, on average.
+        bytes: the bytes for the whole call.
+        again: the most bytes that backward makes again and holds at a time, which is between two checkpoints.
+        reason: why the plain loop would run the cell under this policy, if it would.
+    """
+
+    policy: Memory
+    what: str
+    row_bytes: float
+    bytes: int
+    again: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """The policy of a call, and what others would keep.
+
+    Args:
+        chosen: what is kept.
+        why: who chose it.
+        others: what would be kept under other policies.
+        swap: whether what is kept waits in host memory.
+    """
+
+    chosen: Kept
+    why: str
+    others: tuple[Kept, ...]
+    swap: bool
+
+    @property
+    def policy(self) -> Memory:
+        """The policy of the call."""
+        return self.chosen.policy
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How `dynamic_rnn` runs a cell; `print` it, show it in a notebook, or read its attributes.
+
+    Args:
+        cell: the name of the cell's class.
+        extent: how much the call runs over.
+        reason: why the plain loop runs the cell, one step after another; None if it is planned.
+        advice: what to change so that it can be planned, if anything.
+        forward: the parts of the step; None if there is no plan.
+        backward: the parts of its adjoint; None without gradients.
+        again: the forward direction as backward repeats it between checkpoints.
+        lines: the lines of the cell's code by the part they run in.
+        memory: what is kept for backward; None without gradients.
+    """
+
+    cell: str
+    extent: Extent
+    reason: str | None = None
+    advice: str | None = None
+    forward: Direction | None = None
+    backward: Direction | None = None
+    again: Direction | None = None
+    lines: tuple[Line, ...] = ()
+    memory: MemoryUse | None = None
+
+    @property
+    def planned(self) -> bool:
+        """Whether the engine has a plan for the cell. If not, the plain loop runs it, with the same results."""
+        return self.reason is None
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """Every matrix product of the call."""
+        directions = (self.forward, self.again, self.backward)
+        return tuple(product for each in directions if each is not None for product in each.products)
+
+    @property
+    def emitter(self) -> str | None:
+        """What runs the core forwards; None if there is no plan."""
+        return None if self.forward is None else self.forward.emitter
+
+    def svg(self) -> str:
+        """A picture of how the chain of steps is folded, as SVG."""
+        return picture.draw(self)
+
+    def __str__(self) -> str:
+        return report.as_text(self)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from report.as_rich(self)
+
+    def _repr_html_(self) -> str:
+        return report.as_html(self)
+
+
+def explain(
+    cell: Any,
+    inputs: Structure,
+    lengths: Tensor | None,
+    state: Structure,
+    output_dtype: torch.dtype,
+    options: Options,
+) -> Explanation:
+    """How `engine.run` would run the same arguments; nothing is run."""
+    name, leaf = type(cell).__name__, flatten(inputs)[0]
+    try:
+        call, _ = prepare(cell, inputs, lengths, state, output_dtype, options)
+    except CannotPlanError as error:
+        steps, batch_size = leaf.shape[:2]
+        # The plain loop runs every row to the end of the longest.
+        longest = steps if lengths is None or not batch_size else int(lengths.max())
+        extent = Extent(batch_size, longest, longest * batch_size, 1, longest, str(leaf.device))
+        return Explanation(name, extent, str(error), advice(str(error)))
+    checkpoints = isinstance(call.memory, Checkpoint)
+    schedule = call.schedule
+    forward = call.plan.inference.forward if checkpoints else schedule.forward
+    return Explanation(
+        name,
+        _extent(call),
+        forward=_direction(call, forward, "forward"),
+        backward=None if schedule.adjoint is None else _direction(call, schedule.adjoint, "backward"),
+        again=_direction(call, schedule.forward, "forward again") if checkpoints else None,
+        lines=tuple(_lines(call, forward)),
+        memory=None if call.memory is None else _memory(call, call.memory, options),
+    )
+
+
+def _extent(call: Call) -> Extent:
+    layout = call.layout
+    chunks = sum(len(call.chunks(start, stop)) for start, stop in call.segments())
+    rows = layout.rows(0, layout.steps)
+    return Extent(layout.batch_size, layout.steps, rows, call.chunk, chunks, str(layout.device))
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _direction(call: Call, phase: Phase, name: str) -> Direction:
+    labels, rows = call.plan.labels, call.layout.rows(0, call.layout.steps)
+    programs = {part: lower(getattr(phase.split, part), labels) for part in PARTS}
+    counts = {part: len(program.instructions) for part, program in programs.items()}
+    draws = lower(call.plan.draws, labels) if name != "backward" else None
+    return Direction(
+        **counts,
+        draws=0 if draws is None else len(draws.instructions),
+        products=tuple(each for part, program in programs.items() for each in products_of(program, name, part, rows)),
+        operations=tuple(each.name for each in phase.core.instructions),
+        program=str(phase.core),
+        emitter=phase.loop.name,
+        passed_over=(),  # nothing is tried before the interpreter; an emitter that is says here why it was not taken
+    )
+
+
+PARTS = ("invariant", "before", "core", "after", "total")
+
+
+def _lines(call: Call, forward: Phase) -> list[Line]:
+    """The lines in the order of the code, files in the order in which they are first met."""
+    split, draws = forward.split, call.plan.draws
+    parts = {"invariant": [split.invariant], "before": [draws, split.before], "core": [split.core]}
+    parts["after"] = [split.after]
+    found: dict[tuple[str, int, str], dict[str, list[str]]] = {}
+    for name, pieces in parts.items():
+        for node in (node for piece in pieces for node in piece.nodes if node.target is not operator.getitem):
+            found.setdefault(place_of(node), {}).setdefault(name, []).append(operation_name(node.target))
+    files = list(dict.fromkeys(place_of(node)[0] for node in call.plan.trace.graph.nodes))
+    places = sorted((each for each in found if each[0]), key=lambda each: (files.index(each[0]), each[1]))
+    return [
+        Line(Path(file).name, number, text, **{name: tuple(own) for name, own in found[file, number, text].items()})
+        for file, number, text in places
+    ]
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+def _memory(call: Call, policy: Memory, options: Options) -> MemoryUse:
+    checkpoint = policy if isinstance(policy, Checkpoint) else Checkpoint(call.chunk)
+    every = [_kept(replace(call, memory=each), each) for each in (Keep(), Recompute(), checkpoint)]
+    chosen = next(each for each in every if each.policy == policy)
+    why = f"the default on {call.layout.device.type}" if options.memory is None else "as the call says"
+    return MemoryUse(chosen, why, tuple(each for each in every if each is not chosen), call.swap)
+
+
+def _kept(call: Call, policy: Memory) -> Kept:
+    layout, trace = call.layout, call.plan.trace
+    try:
+        schedule = call.schedule
+    except CannotPlanError as error:
+        return Kept(policy, "", 0, 0, 0, str(error))
+    rows = layout.rows(0, layout.steps)
+    draws = [node for node in schedule.kept if node in call.plan.draws.outputs]
+    states = [node for node in schedule.kept if node in trace.state]
+    activations = len(schedule.kept) - len(draws) - len(states)
+    every_row = _row_bytes(call, schedule.kept)
+    if isinstance(policy, Checkpoint):
+        segments = call.segments()
+        states_kept = sum(layout.counts[start] for start, _ in segments) * _row_bytes(call, trace.state)
+        total = states_kept + rows * _row_bytes(call, draws)
+        again = max(layout.rows(start, stop) for start, stop in segments) * every_row
+        what = [f"all states at {counted(len(segments), 'step')}", counted(len(draws), "draw")]
+        return Kept(policy, _list(what), total / rows, total, again)
+    read = f" ({len(schedule.from_outputs)} more in the outputs)" if schedule.from_outputs else ""
+    what = [counted(len(states), "state") + read, counted(activations, "activation"), counted(len(draws), "draw")]
+    return Kept(policy, _list(what), every_row, rows * every_row)
+
+
+def _list(items: Sequence[str]) -> str:
+    return ", ".join(item for item in items if not item.startswith("0 ") or "more" in item) or "nothing"
+
+
+def _row_bytes(call: Call, nodes: Sequence[Any]) -> int:
+    values = [as_value(node, call.plan.labels) for node in nodes]
+    return sum(torch.Size(each.shape).numel() * each.times * each.dtype.itemsize for each in values)
