@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,29 @@ def test_the_recipe_for_the_weights_of_torchs_lstm_holds_with_a_projection() -> 
     inputs = torch.randn(2, 6, 5)
     outputs, _ = unspool.dynamic_rnn(unspool.MultiRNNCell(cells), inputs, dtype=torch.float32)
     torch.testing.assert_close(outputs, lstm(inputs)[0])
+
+
+def test_the_readme_shows_what_explain_says() -> None:
+    pinned = re.search(r"^torch==(\d+\.\d+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    if pinned is None or not torch.__version__.startswith(f"{pinned[1]}."):
+        pytest.skip("another torch may take a step apart differently")
+    script: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "images" / "explain.py"))
+    readme = (ROOT / "README.md").read_text()
+    explanation = script["explained"](readme)
+    hint = "run python docs/images/explain.py"
+    assert script["refreshed"](readme, str(explanation)) == readme, hint
+    assert (ROOT / "docs" / "images" / "explain.svg").read_text() == explanation.svg() + "\n", hint
+
+
+def test_the_table_of_policies_holds() -> None:
+    document = (ROOT / "docs" / "engine.md").read_text()
+    cell, inputs = unspool.LSTMCell(256), torch.zeros(32, 1000, 64)
+    for policy in (unspool.Keep(), unspool.Recompute(), unspool.Checkpoint(every=50)):
+        use = unspool.explain(cell, inputs, dtype=torch.float32, memory=policy).memory
+        assert use is not None
+        more = f"{use.chosen.again / 2**20:g} MiB" if use.chosen.again else ""
+        kept = f"{use.chosen.bytes / 2**20:g} MiB"
+        assert re.search(rf"\| `{re.escape(repr(policy))}` \| .* \| {kept} \| {more} ?\|", document)
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)

@@ -6,6 +6,10 @@ import re
 
 ADVICE: dict[str, str] = {
     r"^there is nothing to run": "",
+    r"must match the size of tensor|must match the existing size": (
+        "A tensor with a row for each of the batch belongs to the inputs, repeated over time by expand(), which takes "
+        "no memory, or to the state."
+    ),
     r"^the step cannot be traced": (
         "Keep the step to operations of torch on its arguments and weights: no NumPy, no .item(), no printing."
     ),

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch._decomp import get_decompositions  # pyright: ignore[reportUnknownVariableType]
+from torch.overrides import TorchFunctionMode
 
 from unspool.engine.graph import aten
 
@@ -20,6 +22,37 @@ def _product_and_sum(added: Tensor, left: Tensor, right: Tensor, *, beta: float 
     """`addmm`; torch's own decomposition would leave half precision and enter it again on the way."""
     product = torch.mm(left, right)
     return (added if beta == 1 else added * beta) + (product if alpha == 1 else product * alpha)
+
+
+def _lstm_cell(
+    x: Tensor,
+    state: tuple[Tensor, Tensor],
+    w_x: Tensor,
+    w_h: Tensor,
+    b_x: Tensor | None = None,
+    b_h: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    h, c = state
+    i, f, g, o = (F.linear(x, w_x, b_x) + F.linear(h, w_h, b_h)).chunk(4, 1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def _gru_cell(
+    x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor | None = None, b_h: Tensor | None = None
+) -> Tensor:
+    x_r, x_z, x_n = F.linear(x, w_x, b_x).chunk(3, 1)
+    h_r, h_z, h_n = F.linear(h, w_h, b_h).chunk(3, 1)
+    z, n = torch.sigmoid(x_z + h_z), torch.tanh(x_n + torch.sigmoid(x_r + h_r) * h_n)
+    return n + z * (h - n)
+
+
+class OpenCells(TorchFunctionMode):
+    """Computes torch's own cells by their equations: on a GPU each is a kernel that nobody can look into."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        known: dict[Any, Any] = {torch.lstm_cell: _lstm_cell, torch.gru_cell: _gru_cell}
+        return known.get(func, func)(*args, **(kwargs or {}))
 
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {

@@ -14,12 +14,14 @@ from torch import Tensor
 
 from unspool.engine import picture, report
 from unspool.engine.advice import advice
+from unspool.engine.emit import passed_over
+from unspool.engine.graph import place_of
 from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute
 from unspool.engine.numbers import counted
 from unspool.engine.phase import Phase
 from unspool.engine.planned import Call
-from unspool.engine.products import Product, products_of
-from unspool.engine.program import as_value, lower, operation_name, place_of
+from unspool.engine.products import RUNS, Product, products_of
+from unspool.engine.program import as_value, lower, operation_name
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import Options, prepare
 from unspool.structure import Structure, flatten
@@ -33,7 +35,7 @@ class Extent:
         batch_size: the rows of the batch.
         steps: the length of the longest row that runs.
         rows: the rows of all steps together, the sum of the lengths.
-        chunk: how many steps are worked on at once.
+        chunk: how many steps are worked on at once, at most.
         chunks: how many times that is.
         device: where, such as "cpu".
     """
@@ -61,7 +63,7 @@ class Direction:
         operations: what the core does at every step, in order.
         program: the core as every emitter takes it.
         emitter: what runs the core.
-        passed_over: emitters that would have been preferred, each with the reason why it does not run the core.
+        passed_over: the other emitters, each with the reason why it does not run the core.
     """
 
     invariant: int
@@ -74,7 +76,7 @@ class Direction:
     operations: tuple[str, ...]
     program: str
     emitter: str
-    passed_over: tuple[tuple[str, str], ...] = ()
+    passed_over: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -233,9 +235,9 @@ def explain(
 
 def _extent(call: Call) -> Extent:
     layout = call.layout
-    chunks = sum(len(call.chunks(start, stop)) for start, stop in call.segments())
+    chunks = [end - begin for segment in call.segments() for begin, end in call.chunks(*segment)]
     rows = layout.rows(0, layout.steps)
-    return Extent(layout.batch_size, layout.steps, rows, call.chunk, chunks, str(layout.device))
+    return Extent(layout.batch_size, layout.steps, rows, max(chunks), len(chunks), str(layout.device))
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ def _extent(call: Call) -> Extent:
 
 def _direction(call: Call, phase: Phase, name: str) -> Direction:
     labels, rows = call.plan.labels, call.layout.rows(0, call.layout.steps)
-    programs = {part: lower(getattr(phase.split, part), labels) for part in PARTS}
+    programs = {part: lower(getattr(phase.split, part), labels) for part in RUNS}
     counts = {part: len(program.instructions) for part, program in programs.items()}
     draws = lower(call.plan.draws, labels) if name != "backward" else None
     return Direction(
@@ -253,11 +255,8 @@ def _direction(call: Call, phase: Phase, name: str) -> Direction:
         operations=tuple(each.name for each in phase.core.instructions),
         program=str(phase.core),
         emitter=phase.loop.name,
-        passed_over=(),  # nothing is tried before the interpreter; an emitter that is says here why it was not taken
+        passed_over=passed_over(call.layout.device),
     )
-
-
-PARTS = ("invariant", "before", "core", "after", "total")
 
 
 def _lines(call: Call, forward: Phase) -> list[Line]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
@@ -97,3 +99,21 @@ def hoist(graph: fx.Graph, nodes: Collection[fx.Node]) -> None:
     for node in [node for node in graph.nodes if node in nodes and node.op in ("call_function", "get_attr")]:
         if first is not None:
             first.prepend(node)
+
+
+TORCH = str(Path(torch.__file__).parent)
+
+
+def source_of(node: fx.Node) -> str:
+    """The line of the user's code that a node came from."""
+    return place_of(node)[2]
+
+
+def place_of(node: fx.Node) -> tuple[str, int, str]:
+    """The file, number and text of that line: the innermost one outside of torch; empty for a node of the adjoint.
+
+    The text is empty too for code that was typed in, of which Python keeps none.
+    """
+    frames = re.findall(r'File "(.*)", line (\d+), in .*(?:\n {4}(.*))?', node.meta.get("stack_trace", ""))
+    own = [(file, int(number), text) for file, number, text in frames if not file.startswith(TORCH)]
+    return own[-1] if own else ("", 0, "")

@@ -44,6 +44,7 @@ def draw(explanation: Explanation) -> str:
     canvas.words(MARGIN, 38, (explanation.cell, f'font-weight="700" font-size="19" fill="{INK}"'), (what, ""))
     if forward is None:
         _written(canvas, explanation, ["step"])
+        canvas.y += 10
         canvas.text(MARGIN, canvas.y, "The plain loop runs it just so, one call of the cell a step. Why:", weight=600)
         for line in textwrap.wrap(explanation.reason or "", 125):
             canvas.y += 20
@@ -171,10 +172,11 @@ def _written(canvas: Canvas, explanation: Explanation, parts: list[str]) -> None
 
 def _folded(canvas: Canvas, explanation: Explanation, direction: Direction, *, backward: bool) -> None:
     extent = explanation.extent
-    steps = min(extent.chunk, extent.steps)
+    steps = extent.chunk
     head = "How its gradients run" if backward else "How it runs"
     chunks = f"in {extent.chunks} chunks of up to {counted(steps, 'step')}" if extent.chunks > 1 else "in one chunk"
-    canvas.heading(head, f"{chunks}{', the last first' if backward else ''}; only the core is a chain")
+    last_first = ", the last first" if backward and extent.chunks > 1 else ""
+    canvas.heading(head, f"{chunks}{last_first}; only the core is a chain")
     canvas.y += 18
     at_once = f"{counted(steps, 'step')} at once"
     _bar(canvas, direction, "before", [at_once, "local derivatives" if backward else NEEDS["before"]])

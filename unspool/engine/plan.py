@@ -139,6 +139,7 @@ def differentiable(node: fx.Node) -> bool:
 def simplify(traced: Trace) -> None:
     """Every rewrite, in an order in which each finds what the ones before it have laid open."""
     graph, weights = traced.graph, traced.weights
+    rewrite.drop_dead(graph)
     rewrite.take_dropout_apart(graph)
     rewrite.take_convolutions_apart(graph)
     rewrite.use_one_name(graph)

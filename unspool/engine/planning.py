@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import threading
+import traceback
 import weakref
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import optree
@@ -16,6 +18,7 @@ from torch._C import _are_functorch_transforms_active as are_transforms_active  
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
+from unspool.engine.graph import TORCH
 from unspool.engine.phase import Values
 from unspool.engine.plan import Plan
 from unspool.engine.reasons import CannotPlanError
@@ -35,6 +38,8 @@ class _Plans:
     variants: set[Hashable] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+
+ENGINE = str(Path(__file__).parent)
 
 _plans: weakref.WeakKeyDictionary[Any, _Plans] = weakref.WeakKeyDictionary()
 _shared: weakref.WeakValueDictionary[Hashable, Plan] = weakref.WeakValueDictionary()
@@ -209,10 +214,13 @@ def _check_hooks(cell: nn.Module) -> None:
 
 def _why(error: Exception) -> str:
     kind, text = type(error).__name__, str(error).strip().split("\n")[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.line for frame in frames if not frame.filename.startswith((TORCH, ENGINE)) and frame.line]
+    place = f", in `{lines[-1]}`" if lines else ""
     data_dependent = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
     if kind in data_dependent:
-        return f"the step's control flow or shapes depend on the values of tensors ({text})"
-    return f"the step cannot be traced: {kind}: {text}"
+        return f"the step's control flow or shapes depend on the values of tensors{place}"
+    return f"the step cannot be traced: {kind}: {text}{place}"
 
 
 def _leaf(tensor: Tensor, axes: int, wanted: bool) -> Leaf:

@@ -7,17 +7,15 @@ which are the same for all rows.
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
 
-from unspool.engine.graph import aten, is_pointwise, is_size, value
+from unspool.engine.graph import aten, is_pointwise, is_size, source_of, value
 from unspool.engine.rows import SHARED, SUMMED, Axis, Label
 from unspool.engine.split import Part
 
@@ -235,21 +233,3 @@ def _text(argument: Any) -> str:
 def operation_name(operation: Any) -> str:
     """What an operation is called, without its overload."""
     return str(operation).removeprefix("aten.").split(".")[0].lstrip("_")
-
-
-_TORCH = str(Path(torch.__file__).parent)
-
-
-def source_of(node: fx.Node) -> str:
-    """The line of the user's code that a node came from."""
-    return place_of(node)[2]
-
-
-def place_of(node: fx.Node) -> tuple[str, int, str]:
-    """The file, number and text of that line: the innermost one outside of torch; empty for a node of the adjoint.
-
-    The text is empty too for code that was typed in, of which Python keeps none.
-    """
-    frames = re.findall(r'File "(.*)", line (\d+), in .*(?:\n {4}(.*))?', node.meta.get("stack_trace", ""))
-    own = [(file, int(number), text) for file, number, text in frames if not file.startswith(_TORCH)]
-    return own[-1] if own else ("", 0, "")

@@ -62,8 +62,7 @@ def _headline(explanation: Explanation) -> str:
     what = f"{counted(extent.batch_size, 'sequence')} of up to {counted(extent.steps, 'step')} on {extent.device}"
     if not explanation.planned:
         return f"{explanation.cell} runs in the plain loop, one call of the cell a step: {what}."
-    steps = counted(min(extent.chunk, extent.steps), "step")
-    chunks = f"{extent.chunks:,} chunks of up to {steps}" if extent.chunks > 1 else "one chunk"
+    chunks = f"{extent.chunks:,} chunks of up to {counted(extent.chunk, 'step')}" if extent.chunks > 1 else "one chunk"
     return f"{explanation.cell} runs by plan: {what}, {counted(extent.rows, 'row')} in all, in {chunks}."
 
 
@@ -140,8 +139,8 @@ def _memory(explanation: Explanation) -> Table:
 def _emitter(explanation: Explanation) -> str:
     forward = explanation.forward
     assert forward is not None
-    others = [f"{name} does not: {reason}." for name, reason in forward.passed_over]
-    return f"The core is {forward.emitter}. " + (" ".join(others) or "No other emitter was there to choose.")
+    others = [f" Not {name}: {reason}." for name, reason in forward.passed_over]
+    return f"Emitter of the core: {forward.emitter}.{''.join(others)}"
 
 
 def _operations(names: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from unspool.engine.graph import Node, aten, is_pointwise, is_size, value
+from unspool.engine.graph import Node, aten, is_pointwise, is_size, source_of, value
 from unspool.engine.reasons import CannotPlanError
 
 
@@ -517,8 +517,8 @@ def _name(node: Node) -> str:
 
 
 def _place(node: Node) -> str:
-    lines = node.meta.get("stack_trace", "").strip().splitlines()
-    return f", in `{lines[-1].strip()}`" if lines else ""
+    line = source_of(node)
+    return f", in `{line}`" if line else ""
 
 
 def check_result_rows(labels: dict[Node, Label], per_row: Iterable[Any], sums: Iterable[Any]) -> None:

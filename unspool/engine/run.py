@@ -65,7 +65,14 @@ def run(
     except CannotPlanError as reason:
         _say_once(cell, str(reason))
         return plain.run(cell, inputs, lengths, state, output_dtype)
-    results = call.run(tensors)
+    try:
+        results = call.run(tensors)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        # An id out of range, say: the cell itself has more to say about it.
+        _say_once(cell, f"its plan failed ({type(error).__name__}: {error})")
+        return plain.run(cell, inputs, lengths, state, output_dtype)
     outputs = len(flatten(cell.output_size))
     return unflatten_as(cell.output_size, results[:outputs]), unflatten_as(state, results[outputs:])
 

@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.fx.traceback import preserve_node_meta
 
-from unspool.engine.decompositions import DECOMPOSITIONS
+from unspool.engine.decompositions import DECOMPOSITIONS, OpenCells
 from unspool.engine.graph import aten
 from unspool.engine.reasons import CannotPlanError
 from unspool.sizes import shape_of
@@ -141,7 +141,7 @@ def trace(
         with_weights = Lifted(cell, dict(zip(weights, lifted, strict=True)))
         run = CheckedCell(with_weights, rows, output_dtype, same_containers=same_containers)
         versions = [value._version for value in lifted]
-        with torch.set_grad_enabled(adjoint):
+        with torch.set_grad_enabled(adjoint), OpenCells():
             output, new_state = run(unflatten_as(inputs, x), unflatten_as(state, s))
         mutated = [
             name for name, value, version in zip(weights, lifted, versions, strict=True) if value._version != version
@@ -155,7 +155,9 @@ def trace(
         return (results, new, *_cut(gradients, counts[:3]))
 
     # A graph that was traced in inference mode could not be used outside of it.
-    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache():
+    # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
+    nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
+    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing:
         with mode:
             row_leaves = [*input_leaves, *state_leaves, *output_leaves, *state_leaves]
             fakes = [torch.empty_strided(w.shape, w.stride(), dtype=w.dtype, device=w.device) for w in weights.values()]

@@ -52,8 +52,8 @@ def dynamic_rnn(
         The outputs, in the structure of `cell.output_size`, each `[batch, time] + size`, and the final state.
 
     Raises:
-        TypeError: if `cell` is no cell, a length is no int, `memory` is no policy, or another container stands where the cell's state has a
-            namedtuple such as `LSTMStateTuple`.
+        TypeError: if `cell` is no cell, a length is no int, `memory` is no policy, or another container stands where
+            the cell's state has a namedtuple such as `LSTMStateTuple`.
         ValueError: if shapes, lengths or dtypes do not fit each other. All before the first step, but for what only
             the cell's own results can show.
 

@@ -1,0 +1,235 @@
+"""Plans: what lands where, what they depend on, and how long they live."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.cells import Duck
+from tests.user_cells import USER_CELLS
+from tests.zoo import ZOO, inputs_for
+from unspool import LSTMCell, MultiRNNCell, Recompute, dynamic_rnn
+from unspool.engine import Options, planning
+from unspool.engine.phase import Phase
+from unspool.engine.plan import Plan
+from unspool.engine.planned import Call
+from unspool.engine.program import Kind, lower
+from unspool.engine.run import prepare
+from unspool.loops.arguments import begin
+from unspool.structure import map_structure
+
+
+def call_of(cell: Any, inputs: Any, state: Any, dtype: torch.dtype = torch.float64, **options: Any) -> Call:
+    """What a loop would run on time-major inputs."""
+    begin(cell, map_structure(lambda leaf: leaf[0], inputs), state)
+    return prepare(cell, inputs, None, state, dtype, Options(**options))[0]
+
+
+def instructions(plan: Plan, phase: Phase) -> tuple[int, ...]:
+    """How many are in before, core and after."""
+    return tuple(
+        len(lower(getattr(phase.split, part), plan.labels).instructions) for part in ("before", "core", "after")
+    )
+
+
+COUNTS = {
+    "layer_norm_lstm": ((9, 27, 0), (59, 27, 24)),
+    "peephole_projection": ((8, 22, 0), (51, 18, 21)),
+    "dict_state_dtypes": ((2, 20, 2), (20, 16, 7)),
+    "embedding_ids": ((6, 12, 0), (22, 15, 10)),
+    "output_head": ((3, 12, 6), (47, 10, 5)),
+    "weight_normed": ((2, 3, 0), (7, 3, 5)),
+    "conv_lstm": ((0, 12, 0), (26, 11, 3)),
+    "attention_memory": ((4, 16, 1), (29, 17, 12)),
+    "ntm": ((2, 33, 0), (56, 56, 7)),
+    "dropout_zoneout": ((11, 18, 0), (41, 15, 6)),
+    "softmax_mixture": ((8, 14, 0), (27, 17, 13)),
+    "scalar_state": ((4, 2, 0), (3, 2, 10)),
+    "minimal_gru": ((2, 10, 0), (14, 11, 4)),
+    "nn_gru_copy": ((3, 14, 0), (23, 12, 9)),
+    "inplace": ((7, 20, 1), (29, 24, 10)),
+    "detach_and_no_grad": ((3, 10, 1), (17, 3, 9)),
+    "custom_function": ((3, 9, 0), (14, 8, 7)),
+    "stacked": ((9, 44, 0), (83, 42, 30)),
+    "lstm_two_linears": ((3, 12, 0), (29, 10, 5)),
+    "tied": ((2, 6, 1), (14, 6, 7)),
+    "multi_head": ((3, 10, 1), (17, 10, 6)),
+    "nas_like": ((5, 22, 0), (56, 19, 11)),
+    "torch_lstm_cell": ((3, 12, 1), (29, 10, 6)),
+    "top_k": ((4, 5, 0), (10, 5, 5)),
+}
+"""Instructions before, in and after the loop, forward and in the adjoint that recomputes, with all gradients wanted."""
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_what_lands_before_in_and_after_the_loop(name: str) -> None:
+    """`prepare` would raise if the plain loop had to run it. A change that improves a number changes the table."""
+    user = USER_CELLS[name]
+    inputs = map_structure(
+        lambda leaf: leaf.transpose(0, 1).requires_grad_(leaf.is_floating_point()), user.inputs(3, 4)
+    )
+    plan = call_of(user.make(), inputs, user.state(3), user.dtype).plan
+    adjoint = plan.recompute.adjoint
+    assert adjoint is not None
+    assert (instructions(plan, plan.recompute.forward), instructions(plan, adjoint)) == COUNTS[name]
+
+
+def test_every_user_cell_but_three_is_planned() -> None:
+    """The three change themselves at every step, or look at values to decide what to do."""
+    assert set(USER_CELLS) - set(COUNTS) == {"locked_dropout", "branching", "clockwork"}
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_built_in_cell_is_planned(name: str) -> None:
+    cell = ZOO[name]().double()
+    inputs = map_structure(lambda leaf: leaf.transpose(0, 1), inputs_for(name, 3, 4))
+    call_of(cell, inputs, cell.zero_state(3, torch.float64))
+
+
+@pytest.mark.parametrize("memory", ["keep", "recompute"])
+@pytest.mark.parametrize("name", ["LSTMCell", "two linears"])
+def test_the_core_of_an_lstm(name: str, memory: str) -> None:
+    """One product each way, and at most twelve instructions in the adjoint's core, however the cell is written."""
+    cell = LSTMCell(4, input_size=3).double() if name == "LSTMCell" else USER_CELLS["lstm_two_linears"].make()
+    inputs = torch.randn(4, 2, 3 if name == "LSTMCell" else USER_CELLS["lstm_two_linears"].inputs(2, 4).shape[-1])
+    state = cell.zero_state(2, torch.float64)
+    schedule = getattr(call_of(cell, inputs.double(), state).plan, memory)
+    assert schedule.forward.core.count(Kind.PRODUCT) == 1
+    assert schedule.adjoint.core.count(Kind.PRODUCT) == 1
+    assert len(schedule.adjoint.core.instructions) <= 12
+
+
+def test_one_plan_for_every_number_of_steps_and_rows() -> None:
+    cell = LSTMCell(4, input_size=3)
+    before = planning.traces
+    calls = [
+        call_of(cell, torch.randn(steps, rows, 3), cell.zero_state(rows, torch.float32), torch.float32)
+        for steps, rows in [(10, 64), (10_000, 1), (10, 1), (7, 5)]
+    ]
+    assert planning.traces - before <= 1  # none, if an equal cell has been here before
+    assert len({id(call.plan) for call in calls}) == 1
+
+
+def test_equal_cells_share_a_plan_and_unequal_ones_do_not() -> None:
+    def plan(units: int, bias: float) -> Plan:
+        cell = LSTMCell(units, input_size=3, forget_bias=bias)
+        cells.append(cell)
+        return call_of(cell, torch.randn(2, 2, 3), cell.zero_state(2, torch.float32), torch.float32).plan
+
+    cells: list[Any] = []
+    first = plan(5, 0.25)
+    assert plan(5, 0.25) is first
+    assert plan(5, 0.5) is not first
+    assert plan(6, 0.25) is not first
+
+
+def test_a_plan_is_dropped_with_its_cell(plans: list[Plan]) -> None:
+    cell = LSTMCell(7, input_size=3, forget_bias=0.123)
+    held = len(plans)
+    plan = weakref.ref(call_of(cell, torch.randn(2, 2, 3), cell.zero_state(2, torch.float32), torch.float32).plan)
+    kept_cell = weakref.ref(cell)
+    assert plan() is not None
+    del plans[held:]  # the session's own list
+    del cell
+    gc.collect()
+    assert kept_cell() is None
+    assert plan() is None
+
+
+def test_a_plan_does_not_keep_weights_or_inputs() -> None:
+    cell = LSTMCell(4, input_size=3)
+    inputs = torch.randn(2, 2, 3)
+    dynamic_rnn(cell, inputs, dtype=torch.float32)
+    watched = [weakref.ref(inputs), weakref.ref(cell.kernel)]
+    cell.kernel = nn.Parameter(torch.zeros(7, 16))
+    del inputs
+    gc.collect()
+    assert [each() for each in watched] == [None, None]
+
+
+def test_threads_plan_and_run_the_same_cell() -> None:
+    cell = MultiRNNCell([LSTMCell(4, forget_bias=0.75), LSTMCell(3)])
+    inputs = torch.randn(2, 6, 3)
+    dynamic_rnn(cell, inputs, dtype=torch.float32)
+    expected, _ = dynamic_rnn(cell, inputs, dtype=torch.float32)
+    results: list[Any] = []
+
+    def work(number: int) -> None:
+        for wanted in (True, False):
+            x = inputs.clone().requires_grad_(wanted)
+            outputs, _ = dynamic_rnn(cell, x, [6, 6] if number % 2 else None, dtype=torch.float32)
+            outputs.sum().backward()
+            results.append((outputs, x.grad))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 8
+    gradients = [gradient for _, gradient in results if gradient is not None]
+    for outputs, _ in results:
+        torch.testing.assert_close(outputs, expected, rtol=0, atol=1e-6)
+    for gradient in gradients:
+        torch.testing.assert_close(gradient, gradients[0], rtol=0, atol=1e-6)
+
+
+def test_a_cell_that_is_no_module_is_planned_too() -> None:
+    duck = Duck()
+    call_of(duck, torch.randn(3, 2, 3), duck.zero_state(2, torch.float32), torch.float32)
+
+
+class _Work(torch.utils._python_dispatch.TorchDispatchMode):
+    """Notes the rows of every matrix product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products: list[tuple[int, ...]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
+            left, right = args[-2:]
+            self.products.append((left.shape[0], left.shape[1], right.shape[1]))
+        return func(*args, **(kwargs or {}))
+
+
+def test_work_follows_the_lengths() -> None:
+    """Depths that tell the products apart: the rows of each kind, over all steps, are the sum of the lengths."""
+    depth, units, lengths = 3, 5, [9, 0, 4, 4, 1, 7]
+    cell = LSTMCell(units, input_size=depth)
+    inputs = torch.randn(6, 12, depth, requires_grad=True)
+    dynamic_rnn(cell, inputs, lengths, dtype=torch.float32, memory=Recompute())  # plans
+    with _Work() as work:
+        outputs, _ = dynamic_rnn(cell, inputs, lengths, dtype=torch.float32, parallel_iterations=4)
+        forward = list(work.products)
+        outputs.sum().backward()
+    backward = work.products[len(forward) :]
+
+    def rows(products: list[tuple[int, ...]], inner: int, width: int) -> int:
+        return sum(rows for rows, *shape in products if shape == [inner, width])
+
+    total = sum(lengths)
+    assert rows(forward, depth, 4 * units) == total  # before: x @ W
+    assert rows(forward, units, 4 * units) == total  # core: h @ R
+    assert rows(backward, 4 * units, units) == total  # core of the adjoint
+    assert rows(backward, 4 * units, depth) == total  # after: the gradient of the inputs
+    assert sum(inner for rows, inner, width in backward if width == 4 * units) == total  # after: the weights'
+    assert len([each for each in forward if each[1:] == (units, 4 * units)]) == max(lengths)
+
+
+def test_without_gradients_no_history_is_kept() -> None:
+    cell = LSTMCell(4, input_size=3)
+    saved: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor) or tensor, lambda x: x):
+        with torch.no_grad():
+            outputs, _ = dynamic_rnn(cell, torch.randn(2, 6, 3), dtype=torch.float32)
+        frozen, _ = dynamic_rnn(LSTMCell(4, trainable=False), torch.randn(2, 6, 3), dtype=torch.float32)
+    assert not saved
+    assert outputs.grad_fn is None
+    assert frozen.grad_fn is None
