@@ -291,11 +291,13 @@ def test_the_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert "runs in the plain loop: mean works across rows" in messages[0]
 
 
-def test_an_error_of_the_cell_is_its_own() -> None:
+def test_an_error_of_the_cell_is_its_own(failed_plans: list[str]) -> None:
     cell = EmbeddingWrapper(GRUCell(4), 10, 3)
     dynamic_rnn(cell, torch.zeros(2, 3, 1, dtype=torch.int64), dtype=torch.float32)
     with pytest.raises(IndexError, match=r"an id is not in \[0, 10\): there are 10 classes"):
         dynamic_rnn(cell, torch.full((2, 3, 1), 10), dtype=torch.float32)
+    assert failed_plans
+    failed_plans.clear()
 
 
 def test_too_many_changes_of_attributes_are_left_to_the_plain_loop() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import Tensor
 
 from tests.user_cells import RANDOM, USER_CELLS
@@ -130,6 +131,23 @@ def test_backward_twice_through_a_kept_graph() -> None:
         torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
+def test_torch_can_checkpoint_and_offload_a_loop() -> None:
+    cell, inputs = LSTMCell(4, input_size=3).double(), torch.randn(3, 7, 3, dtype=torch.float64, requires_grad=True)
+    sources = [inputs, *cell.parameters()]
+    for memory in POLICIES:
+
+        def run(x: Tensor, memory: Any = memory) -> Tensor:
+            return dynamic_rnn(cell, x, [7, 2, 5], dtype=torch.float64, memory=memory)[0]
+
+        expected = torch.autograd.grad(run(inputs).sin().sum(), sources)
+        checkpointed = torch.utils.checkpoint.checkpoint(run, inputs, use_reentrant=False)
+        assert isinstance(checkpointed, Tensor)
+        torch.testing.assert_close(torch.autograd.grad(checkpointed.sin().sum(), sources), expected)
+        with torch.autograd.graph.save_on_cpu():
+            offloaded = run(inputs)
+        torch.testing.assert_close(torch.autograd.grad(offloaded.sin().sum(), sources), expected)
+
+
 def test_outputs_may_be_changed_in_place_where_they_are_not_needed() -> None:
     cell, inputs = LSTMCell(4, input_size=3), torch.randn(2, 6, 3)
     outputs, _ = dynamic_rnn(cell, inputs, dtype=torch.float32, memory=Keep())
@@ -178,6 +196,14 @@ def test_history_gives_back_the_last_list_first() -> None:
     assert reading.take() == []
     assert [each.tolist() for each in reading.take()] == [[2, 2], [-2]]
     assert [each.tolist() for each in reading.take()] == [[1, 1], [-1]]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="pinned memory can be had")
+def test_without_pinned_memory_there_is_one_warning() -> None:
+    history = History()
+    with pytest.warns(RuntimeWarning, match="swap_memory: no pinned host memory"):
+        assert history._host_memory(torch.zeros(3)).shape == (3,)
+    history._host_memory(torch.zeros(3))  # a second warning would be an error
 
 
 def test_history_does_not_keep_a_large_tensor_for_a_small_part_of_it() -> None:

@@ -32,6 +32,7 @@ class History:
         self._tensors: list[Tensor] = []
         self._device = swap
         self._stream = None if swap is None else torch.cuda.Stream(swap)
+        self._pinned = True
         self._copies: deque[Any] = deque()
         self._ahead: list[Tensor] | None = None
 
@@ -81,31 +82,28 @@ class History:
         hosts: list[Tensor] = []
         with torch.cuda.stream(stream):
             for tensor in tensors:
-                host = _host_memory(tensor)
+                host = self._host_memory(tensor)
                 host.copy_(tensor, non_blocking=True)
                 tensor.record_stream(stream)
                 hosts.append(host)
             self._copies.append(stream.record_event())
         return hosts
 
+    def _host_memory(self, like: Tensor) -> Tensor:
+        if self._pinned:
+            try:
+                return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+            except RuntimeError as error:
+                self._pinned = False
+                text = f"swap_memory: no pinned host memory ({error}); pageable memory is used, which is slower"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return torch.empty(like.shape, dtype=like.dtype)
+
     def _fetch(self, stream: torch.cuda.Stream) -> list[Tensor]:
         # Not before what is computed now: else all that was kept could be back before any of it is used.
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):
             return [host.to(self._device, non_blocking=True) for host in self._pop()]
-
-
-def _host_memory(like: Tensor) -> Tensor:
-    try:
-        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
-    except RuntimeError as error:
-        warnings.warn(
-            f"swap_memory: pinned host memory could not be allocated ({error}); pageable memory is used, which is "
-            "slower",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return torch.empty(like.shape, dtype=like.dtype)
 
 
 def _compact(tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -74,7 +74,11 @@ class Layout:
         by_batch = leaf.transpose(0, 1)
         if not leaf.is_contiguous() and by_batch.is_contiguous():
             return by_batch.flatten(0, 1).index_select(0, self._index(start, stop, 1, leaf.shape[0]))
-        return leaf.flatten(0, 1).index_select(0, self._index(start, stop, self.batch_size, 1))
+        places = self._index(start, stop, self.batch_size, 1)
+        if leaf.is_contiguous():
+            return leaf.flatten(0, 1).index_select(0, places)
+        # Neither is to be copied as a whole: it may be one step seen many times.
+        return leaf[places // self.batch_size, places % self.batch_size]
 
     def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor) -> None:
         """Writes what `take` would read; `leaf` is contiguous."""

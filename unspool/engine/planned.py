@@ -99,13 +99,14 @@ class _Loop(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-        tensors: Sequence[Tensor] = ctx.saved_tensors[: ctx.given]
+        saved: Sequence[Tensor] = ctx.saved_tensors  # once: whoever packed them may unpack them only once
+        tensors = saved[: ctx.given]
         if torch.is_grad_enabled():  # somebody wants gradients of these gradients
             return (None, *_differentiable_backward(ctx, tensors, gradients))
         kept = ctx.given + len(ctx.from_outputs)
-        outputs = dict(zip(ctx.from_outputs, ctx.saved_tensors[ctx.given : kept], strict=True))
+        outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
-        history = History.reading(ctx.lengths, ctx.saved_tensors[kept:], swap)
+        history = History.reading(ctx.lengths, saved[kept:], swap)
         return (None, *_backward(ctx.call, tensors, outputs, history, gradients, ctx.needs_input_grad[1:]))
 
 

@@ -94,6 +94,7 @@ def plan_of(
         output_dtype,
         same_containers,
         adjoint,
+        torch.get_default_dtype(),
         _autocast_key(flatten(inputs)[0].device),
     )
     plans = _plans_of(cell)
