@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,8 +27,10 @@ class Layout:
 
     def __init__(self, batch_size: int, counts: Sequence[int], order: Tensor | None, device: torch.device) -> None:
         self.batch_size, self.counts, self.device = batch_size, list(counts), device
-        self._order, self._starts = order, [0, *accumulate(self.counts)]
-        self._indices: dict[int, Tensor] = {}
+        self._starts = [0, *accumulate(self.counts)]
+        self._sorted_rows = order  # on the CPU, where indices are made
+        self._order = None if order is None else order.to(device)
+        self._indices: dict[tuple[int, int], Tensor] = {}
 
     @classmethod
     def full(cls, batch_size: int, steps: int, device: torch.device) -> Layout:
@@ -42,8 +45,8 @@ class Layout:
         if int(lengths.min()) == longest:
             return cls.full(batch_size, longest, device)
         ordered, order = lengths.sort(descending=True, stable=True)
-        counts = [int(count) for count in (ordered[None] > torch.arange(longest)[:, None]).sum(1)]
-        return cls(batch_size, counts, order.to(device), device)
+        counts: Any = (ordered[None] > torch.arange(longest)[:, None]).sum(1)
+        return cls(batch_size, counts.tolist(), order, device)
 
     @property
     def steps(self) -> int:
@@ -95,18 +98,20 @@ class Layout:
 
     def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
         """The rows of `leaf` one step earlier; before step 0 there are those of `first`, already sorted."""
-        if start > 0 and self._order is None:
-            return leaf[start - 1 : stop - 1].flatten(0, 1)
         begin = max(start, 1)
-        flat = leaf.flatten(0, 1)
-        earlier = flat.index_select(0, self._index(begin, stop, self.batch_size, 1) - self.batch_size)
+        if self._order is None:
+            earlier = leaf[begin - 1 : stop - 1].flatten(0, 1)
+        else:
+            places = self._index(begin, stop, self.batch_size, 1) - self.batch_size
+            earlier = leaf.flatten(0, 1).index_select(0, places)
         return earlier if start > 0 else torch.cat([first[: self.counts[0]], earlier])
 
     def _index(self, start: int, stop: int, per_step: int, per_row: int) -> Tensor:
         """Where each of those rows is in a flat batch in which a step and a row are so many places apart."""
-        key = per_step
+        key = (per_step, per_row)
         if key not in self._indices:
-            order = torch.arange(self.batch_size) if self._order is None else self._order.cpu()
-            places = [order[:count] * per_row + time * per_step for time, count in enumerate(self.counts)]
-            self._indices[key] = torch.cat(places).to(self.device)
+            order = torch.arange(self.batch_size) if self._sorted_rows is None else self._sorted_rows
+            runs = torch.arange(self.batch_size) < torch.tensor(self.counts)[:, None]
+            time, row = runs.nonzero(as_tuple=True)
+            self._indices[key] = (order[row] * per_row + time * per_step).to(self.device)
         return self._indices[key][self._starts[start] : self._starts[stop]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -38,11 +38,15 @@ class Graphed:
     MOST = 4
     """How many graphs are kept: each holds the memory of a chunk."""
 
+    TRIES = 32
+    """How many are recorded at all: where shapes keep changing, recording costs more than it saves."""
+
     def __init__(self, loop: Interpreted) -> None:
         self._loop = loop
         self.core, self.source = loop.core, loop.source
         self._recordings: OrderedDict[Hashable, _Recording | None] = OrderedDict()
-        self._seen: set[Hashable] = set()
+        self._seen: Counter[Hashable] = Counter()
+        self._tries = 0
         self._lock = threading.Lock()
 
     def __call__(
@@ -79,9 +83,11 @@ class Graphed:
         if key in self._recordings:
             self._recordings.move_to_end(key)
             return self._recordings[key]
-        if key not in self._seen:  # the first time warms up libraries, which must not happen while recording
-            self._seen.add(key)
+        self._seen[key] += 1
+        # The first time also warms up libraries, which must not happen while recording.
+        if self._seen[key] == 1 or self._tries == self.TRIES:
             return None
+        self._tries += 1
         try:
             self._recordings[key] = self._record(counts, shared, streamed, carried, reverse)
         except RuntimeError as error:
