@@ -19,8 +19,12 @@ STEPS = 6
 LENGTHS = st.one_of(
     st.lists(st.integers(0, STEPS), min_size=1, max_size=6),
     st.builds(lambda length, rows: [length] * rows, st.integers(0, STEPS), st.integers(1, 5)),
-    st.builds(lambda rows, one: [STEPS if k == one % rows else 0 for k in range(rows)], st.integers(1, 5), st.integers(0, 4)),
-    st.builds(lambda rows, one: [STEPS if k == one % rows else 1 for k in range(rows)], st.integers(1, 5), st.integers(0, 4)),
+    st.builds(
+        lambda rows, one: [STEPS if k == one % rows else 0 for k in range(rows)], st.integers(1, 5), st.integers(0, 4)
+    ),
+    st.builds(
+        lambda rows, one: [STEPS if k == one % rows else 1 for k in range(rows)], st.integers(1, 5), st.integers(0, 4)
+    ),
 )
 """Any lengths; all equal, also all zero; one long row among empty ones; one long row among short ones."""
 

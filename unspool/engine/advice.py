@@ -23,7 +23,7 @@ ADVICE: dict[str, str] = {
     r"the step changes|have changed more than": (
         "Carry what changes in the state. What is drawn once a sequence is set in start_sequence()."
     ),
-    r"depends on the number of rows": (
+    r"depends on the number of rows|computes with the number of rows|no multiple of the number": (
         "Use x.shape[0] as a size only, never len(x) or a comparison with a number of rows."
     ),
     r"hooks": "Remove the hooks while the loop runs, or let the cell put out what they look at.",

@@ -59,6 +59,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     **get_decompositions(
         [
             aten.baddbmm,
+            aten.repeat,
             aten.rsub,
             aten.native_layer_norm,
             aten.native_layer_norm_backward,

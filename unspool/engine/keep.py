@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection
-from typing import Any
-
-import torch
 
 from unspool.engine.graph import Node, ancestors, aten, is_pointwise, value
 from unspool.engine.program import PRODUCTS, VIEWS
@@ -31,7 +28,11 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
             kept = _cut(node, kept, needed, forward, labels)
         elif is_pointwise(node) and _has_rows(node, labels):
             traded = {each for each in node.all_input_nodes if each in kept}
-            if traded and all(_users(each, needed) == {node} for each in traded) and _bytes(node) <= _bytes(*traded):
+            if (
+                traded
+                and all(_users(each, needed) == {node} for each in traded)
+                and _bytes(labels, node) <= _bytes(labels, *traded)
+            ):
                 kept = kept - traded | {node}
                 kept = _cut(node, kept, needed, forward, labels)
     still_needed = ancestors(wanted, stop={*known, *kept})
@@ -47,7 +48,7 @@ def _cut(node: Node, kept: set[Node], needed: set[Node], forward: set[Node], lab
         pieces
         and views
         and all(_has_rows(piece, labels) and piece in forward for piece in pieces)
-        and _bytes(*pieces) <= _bytes(node)
+        and _bytes(labels, *pieces) <= _bytes(labels, node)
     ):
         return kept - {node} | pieces
     return kept
@@ -66,12 +67,12 @@ def _has_rows(node: Node, labels: dict[Node, Label]) -> bool:
     return isinstance(label, Axis) and label.outer == 1
 
 
-def _bytes(*nodes: Node) -> int:
-    """The bytes a row of these nodes takes."""
-    return sum(row_bytes(value(node)) for node in nodes)
+def _bytes(labels: dict[Node, Label], *nodes: Node) -> int:
+    return sum(row_bytes(node, labels) for node in nodes)
 
 
-def row_bytes(tensor: torch.Tensor) -> int:
-    """The bytes of one row of a tensor whose rows are not counted."""
-    sizes: list[Any] = list(tensor.shape)
-    return math.prod(size for size in sizes if isinstance(size, int)) * tensor.dtype.itemsize
+def row_bytes(node: Node, labels: dict[Node, Label]) -> int:
+    """The bytes that one row of a node takes."""
+    label, tensor = labels[node], value(node)
+    times = label.outer * label.inner if isinstance(label, Axis) else 1
+    return times * math.prod(size for size in tensor.shape if isinstance(size, int)) * tensor.dtype.itemsize

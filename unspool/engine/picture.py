@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from unspool.engine.numbers import counted
 
 if TYPE_CHECKING:
-    from unspool.engine.explain import Direction, Explanation
+    from unspool.engine.explanation import Direction, Explanation
 
 WIDTH, MARGIN, LEFT, RIGHT = 980, 28, 242, 952
 """The width of the picture, where words begin, and where what is drawn begins and ends."""

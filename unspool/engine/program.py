@@ -179,6 +179,7 @@ REDUCTIONS: set[Any] = {
     aten.logsumexp.default,
     aten._softmax.default,
     aten._log_softmax.default,
+    aten._safe_softmax.default,
     aten._softmax_backward_data.default,
     aten._log_softmax_backward_data.default,
     aten.linalg_vector_norm.default,

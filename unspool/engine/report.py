@@ -19,7 +19,7 @@ from unspool.engine.numbers import counted, in_bytes, in_flops
 from unspool.engine.products import RUNS
 
 if TYPE_CHECKING:
-    from unspool.engine.explain import Explanation, Kept, Line
+    from unspool.engine.explanation import Explanation, Kept, Line
 
 WIDTH, OPERATIONS = 100, 16
 """The width of the text in characters, and of a column with operations."""

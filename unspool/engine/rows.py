@@ -56,10 +56,24 @@ def follow_rows(graph: fx.Graph, rows: Node) -> dict[Node, Label]:
             labels[node] = _axis_in(value(node)) or SHARED
             continue
         try:
+            _check_sizes(node)
             labels[node] = _label(node, labels)
         except _MixedError as error:
             raise CannotPlanError(f"{_name(node)} {error}{_place(node)}") from None
     return labels
+
+
+def _check_sizes(node: Node) -> None:
+    """The number of rows may be a size and nothing else: as a value, it would be that of a chunk."""
+    sizes = [each for each in node.all_input_nodes if is_size(each)]
+    if not sizes:
+        return
+    place = 0 if node.target in MAKERS else 1 if node.target in SIZED else None
+    told: list[Any] = [] if place is None else node.args[place]
+    if any(each not in told for each in sizes):
+        raise _MixedError("computes with the number of rows")
+    if node.target is aten.full.default and isinstance(node.args[1], fx.Node):
+        raise _MixedError("computes with the number of rows")
 
 
 class _MixedError(Exception):
@@ -329,6 +343,15 @@ def _linear(node: Node, labels: dict[Node, Label]) -> Label:
 MAKERS = {aten.full.default, aten.rand.default, aten.randn.default}
 """What makes rows from a shape alone."""
 
+SIZED: set[Any] = {
+    aten.reshape.default,
+    aten.view.default,
+    aten._unsafe_view.default,
+    aten.expand.default,
+    aten.slice_backward.default,
+}
+"""What takes a shape after a tensor."""
+
 ELEMENTWISE: set[Any] = {
     aten._to_copy.default,
     aten.clone.default,
@@ -398,6 +421,7 @@ ALONG: dict[Any, Callable[[Node], Any]] = {
             aten.prod.dim_int,
             aten._softmax.default,
             aten._log_softmax.default,
+            aten._safe_softmax.default,
             aten.cumsum.default,
             aten.cumprod.default,
             aten.flip.default,

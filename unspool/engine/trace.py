@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.fx.traceback import preserve_node_meta
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.decompositions import DECOMPOSITIONS, OpenCells
 from unspool.engine.graph import aten
@@ -141,7 +142,8 @@ def trace(
         with_weights = Lifted(cell, dict(zip(weights, lifted, strict=True)))
         run = CheckedCell(with_weights, rows, output_dtype, same_containers=same_containers)
         versions = [value._version for value in lifted]
-        with torch.set_grad_enabled(adjoint), OpenCells():
+        # Attention is computed by its equations, too.
+        with torch.set_grad_enabled(adjoint), OpenCells(), sdpa_kernel(SDPBackend.MATH):
             output, new_state = run(unflatten_as(inputs, x), unflatten_as(state, s))
         mutated = [
             name for name, value, version in zip(weights, lifted, versions, strict=True) if value._version != version

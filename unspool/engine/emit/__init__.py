@@ -15,6 +15,8 @@ def emit(core: Core, device: torch.device) -> Interpreted | Graphed:
     return Graphed(loop) if device.type == "cuda" else loop
 
 
-def passed_over(device: torch.device) -> tuple[tuple[str, str], ...]:
-    """The emitters that `emit` does not take on `device`, each with the reason."""
-    return () if device.type == "cuda" else ((Graphed.name, f"it needs a GPU, and the tensors are on {device.type}"),)
+def passed_over(device: torch.device, *, ragged: bool) -> tuple[tuple[str, str], ...]:
+    """The emitters that do not run a core on `device`, each with the reason; `ragged`: rows end at different steps."""
+    if device.type != "cuda":
+        return ((Graphed.name, f"it needs a GPU, and the tensors are on {device.type}"),)
+    return ((Graphed.name, "rows end at different steps, and a graph has fixed shapes"),) if ragged else ()
