@@ -1,0 +1,206 @@
+"""Programs: how parts are lowered, printed, fused and run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.test_plans import call_of
+from unspool import BasicRNNCell, RNNCell
+from unspool.engine.core import Core
+from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit.python import as_python, fuse
+from unspool.engine.graph import aten
+from unspool.engine.program import Instruction, Kind, Program, Rows, Value, lower
+
+CPU = torch.device("cpu")
+
+
+def rows(name: str, *shape: int, dtype: torch.dtype = torch.float64, **where: Any) -> Value:
+    return Value(name, shape, dtype, **where)
+
+
+def shared(name: str, *shape: int, dtype: torch.dtype = torch.float64) -> Value:
+    return Value(name, shape, dtype, shared=True)
+
+
+def instruction(operation: Any, arguments: Sequence[Any], *results: Value, **options: Any) -> Instruction:
+    kind = Kind.PRODUCT if operation is aten.mm.default else Kind.POINTWISE
+    return Instruction(kind, operation, tuple(arguments), options, results)
+
+
+H, M, P, Y, B = rows("h", 3), shared("m", 3, 4), rows("p", 4), rows("y", 4), rows("b", 4)
+PRODUCT = instruction(aten.mm.default, [H, M], P)
+SUM = instruction(aten.add.Tensor, [P, B], Y)
+
+
+def operations(program: Program) -> list[Any]:
+    return [each.operation for each in fuse(program)]
+
+
+def test_a_sum_joins_its_product() -> None:
+    program = Program((H, M, B), (PRODUCT, SUM), (Y,))
+    assert operations(program) == [aten.addmm.default]
+    function, source = as_python(program, "part", CPU)
+    assert "torch.addmm(b, h, m)" in source
+    h, m, b = (torch.randn(*shape, dtype=torch.float64) for shape in [(2, 3), (3, 4), (2, 4)])
+    torch.testing.assert_close(function(2, h, m, b)[0], h @ m + b, rtol=1e-14, atol=1e-14)
+
+
+def test_a_bias_joins_too_on_either_side() -> None:
+    bias = shared("b", 4)
+    for arguments in ([P, bias], [bias, P]):
+        program = Program((H, M, bias), (PRODUCT, instruction(aten.add.Tensor, arguments, Y)), (Y,))
+        assert operations(program) == [aten.addmm.default]
+
+
+def test_a_sum_joins_a_multiplication() -> None:
+    a, b, c, product, total = (rows(name, 4) for name in "abcpt")
+    steps = (instruction(aten.mul.Tensor, [a, b], product), instruction(aten.add.Tensor, [c, product], total))
+    program = Program((a, b, c), steps, (total,))
+    assert operations(program) == [aten.addcmul.default]
+    values = [torch.randn(2, 4, dtype=torch.float64) for _ in range(3)]
+    (found,) = as_python(program, "part", CPU)[0](2, *values)
+    torch.testing.assert_close(found, values[0] * values[1] + values[2], rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("steps", "outputs"),
+    [
+        ((PRODUCT, SUM), (Y, P)),  # the product is a result
+        ((PRODUCT, SUM, instruction(aten.tanh.default, [P], rows("z", 4))), (Y, rows("z", 4))),  # and used elsewhere
+        ((PRODUCT, instruction(aten.add.Tensor, [P, B], Y, alpha=2)), (Y,)),
+        ((PRODUCT, instruction(aten.add.Tensor, [P, 1.0], Y)), (Y,)),
+        ((PRODUCT, instruction(aten.add.Tensor, [P, rows("b", 4, dtype=torch.float32)], Y)), (Y,)),
+        ((PRODUCT, instruction(aten.sub.Tensor, [P, B], Y)), (Y,)),
+        (
+            (
+                instruction(aten.mul.Tensor, [B, 2.0], P),  # a number is no tensor
+                SUM,
+            ),
+            (Y,),
+        ),
+    ],
+)
+def test_what_must_not_be_joined(steps: tuple[Instruction, ...], outputs: tuple[Value, ...]) -> None:
+    program = Program((H, M, B), steps, outputs)
+    assert operations(program) == [each.operation for each in steps]
+
+
+def test_what_is_not_needed_any_more_is_let_go() -> None:
+    mid, end = rows("mid", 4), rows("end", 4)
+    steps = (instruction(aten.tanh.default, [B], mid), instruction(aten.exp.default, [mid], end))
+    source = as_python(Program((B,), steps, (end,)), "part", CPU)[1]
+    assert "mid = None" in source
+    assert "b = None" not in source  # it is the caller's
+
+
+def test_numbers_and_sizes_are_written_as_they_are() -> None:
+    made = rows("made", 2)
+    steps = (instruction(aten.full.default, [[Rows(2), 2], float("-inf")], made, dtype=torch.float32, device=CPU),)
+    (found,) = as_python(Program((), steps, (made,)), "part", CPU)[0](3)
+    assert found.shape == (6, 2)
+    assert found.isinf().all()
+
+
+def test_a_core_as_it_is_printed() -> None:
+    cell = BasicRNNCell(3, input_size=2)
+    call = call_of(cell, torch.zeros(4, 5, 2), cell.zero_state(5, torch.float32), torch.float32)
+    core = call.plan.inference.forward.core
+    lines = str(core).splitlines()
+    assert lines[0] == "core"
+    assert "product" in lines[-5]
+    assert lines[-1].startswith("  emit ")
+    assert core.count(Kind.PRODUCT) == 1
+    assert [each.kind for each in core.instructions] == [Kind.PRODUCT, Kind.POINTWISE, Kind.POINTWISE]
+    assert "float32[rows, 3]" in str(core)
+    assert "float32[3, 3]" in str(core)
+
+
+def test_instructions_know_the_line_they_came_from() -> None:
+    class Own(RNNCell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.state_size = self.output_size = 3
+
+        def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+            h = torch.tanh(x + h)
+            return h, h
+
+    cell = Own()
+    call = call_of(cell, torch.zeros(4, 5, 3), cell.zero_state(5, torch.float32), torch.float32)
+    program = lower(call.plan.inference.forward.split.core, call.plan.labels)
+    assert {each.source for each in program.instructions} == {"h = torch.tanh(x + h)"}
+
+
+def reference(counts: list[int], x: Tensor, h: Tensor, *, reverse: bool) -> tuple[Tensor, Tensor]:
+    """`h = tanh(x + h)` for the rows of each step, one step after another."""
+    steps, h = list(x.split(counts)), h.clone()
+    emitted: list[Any] = [None] * len(counts)
+    for time in reversed(range(len(counts))) if reverse else range(len(counts)):
+        h[: counts[time]] = torch.tanh(steps[time] + h[: counts[time]])
+        emitted[time] = h[: counts[time]].clone()
+    return h, torch.cat(emitted)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=5), reverse=st.booleans())
+def test_the_interpreter_runs_the_rows_that_a_step_has(lengths: list[int], reverse: bool) -> None:
+    counts = [sum(length > time for length in lengths) for time in range(max(lengths))]
+    h, x, total, new = (rows(name, 3) for name in ("h", "x", "t", "n"))
+    steps = (instruction(aten.add.Tensor, [x, h], total), instruction(aten.tanh.default, [total], new))
+    loop = Interpreted(Core((h,), (x,), (), steps, (new,), (new,)), CPU)
+    torch.manual_seed(0)
+    streamed = torch.randn(sum(counts), 3, dtype=torch.float64)
+    carried = torch.randn(counts[0], 3, dtype=torch.float64)
+    (found,), (emitted,) = loop(counts, [], [streamed], [carried], reverse=reverse)
+    expected, collected = reference(counts, streamed, carried, reverse=reverse)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    torch.testing.assert_close(emitted, collected, rtol=0, atol=0)
+    target = torch.full_like(collected, torch.nan)
+    loop(counts, [], [streamed], [carried], reverse=reverse, into=[target])
+    torch.testing.assert_close(target, collected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("counts", [[2, 2, 2], [3, 2, 1]])
+def test_values_whose_rows_are_not_in_front(counts: list[int]) -> None:
+    """Streamed with the rows second and two entries a row, emitted transposed."""
+    h, wide, back, new = rows("h", 3), rows("w", 3, axis=1, times=2), rows("k", 3, axis=1), rows("n", 3)
+    picked = rows("p", 3)
+    steps = (
+        instruction(aten.slice.Tensor, [wide, 1, 0, Rows()], back),
+        instruction(aten.t.default, [back], picked),
+        instruction(aten.add.Tensor, [h, picked], new),
+    )
+    loop = Interpreted(Core((h,), (wide,), (), steps, (new,), (back,)), CPU)
+    streamed = torch.randn(3, 2 * sum(counts), dtype=torch.float64)
+    carried = torch.zeros(counts[0], 3, dtype=torch.float64)
+    (found,), (emitted,) = loop(counts, [], [streamed], [carried])
+    pieces = [piece[:, :count] for piece, count in zip(streamed.split([2 * n for n in counts], 1), counts, strict=True)]
+    expected = carried.clone()
+    for piece in pieces:
+        expected[: piece.shape[1]] += piece.t()
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-15)
+    torch.testing.assert_close(emitted, torch.cat(pieces, 1), rtol=0, atol=0)
+
+
+def test_a_gradient_of_zero_is_carried_as_zeros() -> None:
+    h, x, y = rows("h", 3), rows("x", 3), rows("y", 3)
+    loop = Interpreted(Core((h,), (x,), (), (instruction(aten.add.Tensor, [x, h], y),), (None,), (y,)), CPU)
+    (found,), (emitted,) = loop([2, 2], [], [torch.ones(4, 3)], [torch.ones(2, 3)])
+    assert not found.any()
+    torch.testing.assert_close(emitted, torch.tensor([2.0, 2, 1, 1])[:, None].expand(-1, 3))
+
+
+def test_a_core_without_a_state_runs() -> None:
+    x, y = rows("x", 3), rows("y", 3)
+    loop = Interpreted(Core((), (x,), (), (instruction(aten.tanh.default, [x], y),), (), (y,)), CPU)
+    carried, (emitted,) = loop([3, 1], [], [torch.ones(4, 3)], [])
+    assert carried == []
+    torch.testing.assert_close(emitted, torch.ones(4, 3).tanh())
