@@ -430,3 +430,31 @@ def test_the_scope_names_a_profiler_range() -> None:
         dynamic_rnn(Plus1(3), torch.zeros(2, 2, 3), dtype=torch.float32)
     names = {event.name for event in profile.events() or []}
     assert {"encoder", "rnn"} <= names
+
+
+@pytest.mark.parametrize("lengths", [None, [4, 2]], ids=["full", "lengths"])
+def test_one_tensor_in_several_places_of_a_state(lengths: Any) -> None:
+    """A cell may return the same tensor twice, and its old state or its inputs as they are."""
+
+    class Twice(unspool.RNNCell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.state_size, self.output_size = (3, 3, 3, 3), (3, 3)
+
+        def forward(self, x: Tensor, state: Any) -> Any:
+            h = torch.tanh(x + state[0] * state[3])
+            return (h, state[1]), (h, h, state[2], x)
+
+    inputs = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
+    state = tuple(torch.randn(2, 3, dtype=torch.float64, requires_grad=True) for _ in range(4))
+
+    def gradients(outputs: Any, final: Any) -> tuple[Tensor, ...]:
+        leaves = [*outputs, *final]
+        loss = torch.stack([(leaf * (k + 1)).sin().sum() for k, leaf in enumerate(leaves)]).sum()
+        return torch.autograd.grad(loss, [inputs, *state])
+
+    found = dynamic_rnn(Twice(), inputs, lengths, state)
+    listed, final = static_rnn(Twice(), list(inputs.unbind(1)), state, sequence_length=lengths)
+    expected = (tuple(torch.stack(column, 1) for column in zip(*listed, strict=True)), final)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(gradients(*found), gradients(*expected), rtol=0, atol=1e-12)

@@ -85,16 +85,12 @@ class _Loop(torch.autograd.Function):
     def forward(ctx: Any, call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
         history = History(call.layout.device if call.swap else None)
         ctx.random = RandomState(call.layout.device) if call.plan.is_random else None
-        results = _forward(call, tensors, history)
-        # What autograd hands out must be nobody else's: no input, and no part of something larger.
-        results = [
-            each.clone() if each._base is not None or any(each is one for one in tensors) else each for each in results
-        ]
+        results = _separate(_forward(call, tensors, history), tensors)
         ctx.call, ctx.lengths, ctx.given = call, history.lengths, len(tensors)
         ctx.from_outputs = list(dict.fromkeys(call.schedule.from_outputs.values()))
         ctx.save_for_backward(*tensors, *(results[number] for number in ctx.from_outputs), *history.saved())
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(each for each in results if not each.is_floating_point()))
+        ctx.mark_non_differentiable(*(each for each in results if not (each.is_floating_point() or each.is_complex())))
         return tuple(results)
 
     @staticmethod
@@ -108,6 +104,15 @@ class _Loop(torch.autograd.Function):
         swap = ctx.call.layout.device if ctx.call.swap else None
         history = History.reading(ctx.lengths, saved[kept:], swap)
         return (None, *_backward(ctx.call, tensors, outputs, history, gradients, ctx.needs_input_grad[1:]))
+
+
+def _separate(results: Tensors, inputs: Sequence[Tensor]) -> Tensors:
+    """`results`, none of which is an input, another result, or a part of something larger: autograd marks each."""
+    seen, separate = set(map(id, inputs)), Tensors()
+    for each in results:
+        separate.append(each.clone() if id(each) in seen or each._base is not None else each)
+        seen.add(id(each))
+    return separate
 
 
 # -- forward ----------------------------------------------------------------------------------------------------------
