@@ -280,7 +280,25 @@ def _looked_up(node: Node, labels: dict[Node, Label]) -> Label:
 
 
 def _summed_look_up(node: Node, labels: dict[Node, Label]) -> Label:
+    if len(node.args) > 4 and node.args[4]:
+        raise _MixedError("divides by how often an id occurs in the batch")
     return SUMMED
+
+
+def _addressed(node: Node, labels: dict[Node, Label]) -> Label:
+    """`gather` and `scatter`: every row has its own indices, and nothing reaches into another row."""
+    tensors = [each for each in node.all_input_nodes if each in labels]
+    if any(_axis(each, labels) is None for each in tensors):
+        raise _MixedError("does not have indices for every row")
+    return _along(node, labels, node.args[1])
+
+
+def _index_added(node: Node, labels: dict[Node, Label]) -> Label:
+    """`index_add` along another axis than the rows', by shared indices."""
+    source, dim, index, added = node.args[:4]
+    if _axis(index, labels) or _axis(source, labels) != _axis(added, labels):
+        raise _MixedError("adds to indexed rows")
+    return _along(node, labels, dim)
 
 
 def _indexed(node: Node, labels: dict[Node, Label]) -> Label:
@@ -291,7 +309,9 @@ def _indexed(node: Node, labels: dict[Node, Label]) -> Label:
     if axis is None and by_rows:
         axes = {_axis(each, labels) for each in by_rows}
         if len(axes) == 1 and all(each is None or each in by_rows for each in indices):
-            return Axis(_result_axis(node))
+            (found,) = axes
+            assert found is not None
+            return Axis(_result_axis(node), found.outer, found.inner)
     if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):
         return Axis(_result_axis(node), axis.outer, axis.inner)
     raise _MixedError("indexes rows")
@@ -313,7 +333,10 @@ def _put(node: Node, labels: dict[Node, Label]) -> Label:
 
 
 def _is_zero(node: Any) -> bool:
-    return isinstance(node, fx.Node) and node.target is aten.full.default and bool(node.args[1] == 0)
+    if not isinstance(node, fx.Node):
+        return False
+    makes: dict[Any, int] = {aten.full.default: 1, aten.scalar_tensor.default: 0}
+    return node.target in makes and bool(node.args[makes[node.target]] == 0)
 
 
 def _images(node: Node, labels: dict[Node, Label]) -> Label:
@@ -331,11 +354,13 @@ def _linear(node: Node, labels: dict[Node, Label]) -> Label:
     others = [each for each in tensors if labels[each] != SUMMED]
     if any(isinstance(labels[each], Axis) for each in others):
         raise _MixedError("uses a sum over rows in a row")
-    keeps_linear = node.target in LINEAR and (not others or all(map(_is_zero, others)))
-    scales = node.target in BILINEAR and len(summed) == 1
-    divides = node.target in (aten.div.Tensor, aten.div.Scalar) and summed == [node.args[0]]
-    norms = node.target is aten._weight_norm_interface_backward.default and summed == [node.args[0]]
-    if keeps_linear or scales or divides or norms:
+    numbers = node.target in (aten.add.Tensor, aten.sub.Tensor) and len(tensors) != len({*node.args[:2]})
+    by_itself = node.target in LINEAR and not numbers and (not others or all(map(_is_zero, others)))
+    by_its_first = node.target in LINEAR_IN_THE_FIRST and summed == [node.args[0]]
+    scaled = node.target in BILINEAR and len(summed) == 1
+    chosen = node.target is aten.where.self and all(each in summed or _is_zero(each) for each in node.args[1:])
+    placed = node.target in PUTS and summed == [node.args[2]] and _is_zero(node.args[0])
+    if by_itself or by_its_first or scaled or chosen or placed:
         return SUMMED
     raise _MixedError("does not treat a sum over rows linearly")
 
@@ -383,6 +408,10 @@ def _everything(node: Node) -> Any:
     return None
 
 
+def _rolled(node: Node) -> Any:
+    return node.args[2] if len(node.args) > 2 and node.args[2] else None
+
+
 def _second_or_first(node: Node) -> Any:
     return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
 
@@ -425,20 +454,16 @@ ALONG: dict[Any, Callable[[Node], Any]] = {
             aten.cumsum.default,
             aten.cumprod.default,
             aten.flip.default,
-            aten.gather.default,
-            aten.scatter.src,
-            aten.scatter.value,
-            aten.scatter_add.default,
             aten.index_select.default,
         ],
         _second,
     ),
-    **dict.fromkeys([aten.sort.default, aten.glu.default, aten.glu_backward.default], _second_or_last),
+    **dict.fromkeys([aten.sort.default, aten.glu.default], _second_or_last),
     **dict.fromkeys([aten.slice.Tensor, aten.select.int, aten.unbind.int], _second_or_first),
     **dict.fromkeys(
         [
             aten.topk.default,
-            aten.roll.default,
+            aten.glu_backward.default,
             aten._softmax_backward_data.default,
             aten._log_softmax_backward_data.default,
             aten.linalg_vector_norm.default,
@@ -454,6 +479,7 @@ ALONG: dict[Any, Callable[[Node], Any]] = {
     ),
     **dict.fromkeys([aten.sum.default, aten.mean.default, aten.max.default, aten.min.default], _everything),
     **dict.fromkeys([aten.tril.default, aten.triu.default], _last_two),
+    aten.roll.default: _rolled,
     aten.constant_pad_nd.default: _padded,
 }
 """Operations in which elements meet along some axes, and how to find these."""
@@ -466,9 +492,10 @@ RULES: dict[Any, Callable[[Node, dict[Node, Label]], Label]] = {
     aten.stack.default: _stacked,
     aten.embedding.default: _looked_up,
     aten.embedding_dense_backward.default: _summed_look_up,
+    aten.index_add.default: _index_added,
+    **dict.fromkeys([aten.gather.default, aten.scatter.src, aten.scatter.value, aten.scatter_add.default], _addressed),
     aten.index.Tensor: _indexed,
-    aten.index_put.default: _put,
-    aten._unsafe_index_put.default: _put,
+    **dict.fromkeys([aten.index_put.default, aten._unsafe_index_put.default], _put),
     **dict.fromkeys([aten.view.default, aten._unsafe_view.default, aten.reshape.default], _reshaped),
     **dict.fromkeys(
         [
@@ -528,9 +555,29 @@ LINEAR: set[Any] = {
     aten.squeeze.dims,
     aten.expand.default,
     aten.mul.Scalar,
+    aten.tril.default,
+    aten.triu.default,
+    aten.flip.default,
+    aten.roll.default,
+    aten.cumsum.default,
     operator.getitem,
 }
 """Operations that are linear in all they are given."""
+
+LINEAR_IN_THE_FIRST: set[Any] = {
+    aten.div.Tensor,
+    aten.div.Scalar,
+    aten._weight_norm_interface_backward.default,
+    aten._softmax_backward_data.default,
+    aten._log_softmax_backward_data.default,
+    aten.index.Tensor,
+    aten.index_select.default,
+    aten.gather.default,
+}
+"""Operations that are linear in the first they are given, whatever the others are."""
+
+PUTS: set[Any] = {aten.index_put.default, aten._unsafe_index_put.default}
+"""Operations that are linear in what they put into zeros."""
 
 BILINEAR: set[Any] = {aten.mul.Tensor, aten.mm.default, aten.bmm.default, aten.mv.default}
 """Operations that are linear in each of the two they are given."""
