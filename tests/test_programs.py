@@ -93,6 +93,104 @@ def test_what_must_not_be_joined(steps: tuple[Instruction, ...], outputs: tuple[
     assert operations(program) == [each.operation for each in steps]
 
 
+WIDE = rows("w", 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("inner", "addend"),
+    [
+        (PRODUCT, WIDE),  # a product of two axes in a sum of three
+        (PRODUCT, shared("w", 2, 1, 4)),
+        (instruction(aten.mul.Tensor, [H, H], P, out=None), B),
+        (instruction(aten.mul.Tensor, [rows("i", 4, dtype=torch.float32), B], P), B),  # addcmul does not promote
+        (instruction(aten.mm.default, [rows("i", 3, dtype=torch.float32), M], P), B),
+    ],
+)
+def test_sums_that_one_call_cannot_compute_are_not_joined(inner: Instruction, addend: Value) -> None:
+    total = instruction(aten.add.Tensor, [P, addend], Y)
+    assert operations(Program((H, M, B, WIDE), (inner, total), (Y,))) == [inner.operation, aten.add.Tensor]
+
+
+def test_whole_numbers_are_not_joined() -> None:
+    a, b, c, product, total = (rows(name, 4, dtype=torch.int64) for name in "abcpt")
+    steps = (instruction(aten.mul.Tensor, [a, b], product), instruction(aten.add.Tensor, [product, c], total))
+    assert operations(Program((a, b, c), steps, (total,))) == [aten.mul.Tensor, aten.add.Tensor]
+
+
+@pytest.mark.xfail(strict=True, reason="addmm cannot repeat the columns of its product; the plan fails when it runs")
+def test_a_product_that_its_sum_repeats_is_not_joined() -> None:
+    column, k = rows("p", 1), shared("k", 3, 1)
+    steps = (instruction(aten.mm.default, [H, k], column), instruction(aten.add.Tensor, [B, column], Y))
+    assert operations(Program((H, k, B), steps, (Y,))) == [aten.mm.default, aten.add.Tensor]
+
+
+def test_of_two_products_one_is_joined() -> None:
+    q = rows("q", 4)
+    steps = (PRODUCT, instruction(aten.mm.default, [H, M], q), instruction(aten.add.Tensor, [P, q], Y))
+    assert sorted(map(str, operations(Program((H, M), steps, (Y,))))) == ["aten.addmm.default", "aten.mm.default"]
+
+
+def test_a_product_added_to_itself_is_not_joined() -> None:
+    steps = (PRODUCT, instruction(aten.add.Tensor, [P, P], Y))
+    assert operations(Program((H, M), steps, (Y,))) == [aten.mm.default, aten.add.Tensor]
+
+
+GIVEN = {
+    "h": (rows("h", 4), (5, 4)),
+    "x": (rows("x", 4), (5, 4)),
+    "f": (rows("f", 4, dtype=torch.float32), (5, 4)),
+    "c": (rows("c", 1), (5, 1)),
+    "m": (shared("m", 4, 4), (4, 4)),
+    "b": (shared("b", 4), (4,)),
+    "s": (shared("s"), ()),
+}
+"""What drawn programs start from: values, and the shapes of their tensors for five rows."""
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[Program, dict[Value, Tensor]]:
+    """Sums and products of all shapes that broadcast, used once or more; and what each value is."""
+    torch.manual_seed(draw(st.integers(0, 2**16)))
+    env = {value: torch.randn(shape, dtype=value.dtype) for value, shape in GIVEN.values()}
+    inputs, steps = tuple(env), list[Instruction]()
+    for number in range(draw(st.integers(2, 6))):
+        operation = draw(st.sampled_from([aten.add.Tensor, aten.mul.Tensor, aten.mm.default, aten.tanh.default]))
+        values = list(env)
+        recent = st.sampled_from(values[-3:]) | st.sampled_from(values)
+        left, right = draw(recent), draw(recent)
+        if operation is aten.tanh.default:
+            arguments = (left,)
+        elif operation is aten.mm.default:
+            left, right = (left, GIVEN["m"][0])
+            if env[left].shape != (5, 4) or left.dtype != right.dtype:
+                continue
+            arguments = (left, right)
+        else:
+            arguments = (left, right)
+        try:
+            result = operation(*(env[each] for each in arguments))
+        except RuntimeError:
+            continue  # they do not broadcast
+        has_rows = any(not each.shared for each in arguments)
+        if has_rows and result.shape[0] != 5:
+            continue
+        made = Value(f"v{number}", tuple(result.shape[has_rows:]), result.dtype, shared=not has_rows)
+        steps.append(instruction(operation, arguments, made))
+        env[made] = result
+    made = [step.results[0] for step in steps]
+    others = draw(st.lists(st.sampled_from(made), max_size=2, unique=True)) if made else []
+    return Program(inputs, tuple(steps), tuple(dict.fromkeys([*others, *made[-1:]]))), env
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs())
+def test_drawn_programs_compute_what_their_instructions_do(drawn: tuple[Program, dict[Value, Tensor]]) -> None:
+    """However they are joined. Some values are float32, and a joined call rounds once less."""
+    program, env = drawn
+    found = as_python(program, "part", CPU)[0](5, *(env[value] for value in program.inputs))
+    torch.testing.assert_close(list(found), [env[value] for value in program.outputs], rtol=1e-5, atol=1e-5)
+
+
 def test_what_is_not_needed_any_more_is_let_go() -> None:
     mid, end = rows("mid", 4), rows("end", 4)
     steps = (instruction(aten.tanh.default, [B], mid), instruction(aten.exp.default, [mid], end))
@@ -107,6 +205,74 @@ def test_numbers_and_sizes_are_written_as_they_are() -> None:
     (found,) = as_python(Program((), steps, (made,)), "part", CPU)[0](3)
     assert found.shape == (6, 2)
     assert found.isinf().all()
+
+
+def test_a_program_as_it_is_printed() -> None:
+    wide, left, unused = rows("w", 3, axis=1, times=2), rows("l", 2), Value("_", (), torch.float32)
+    steps = (
+        PRODUCT,
+        instruction(aten.split_with_sizes.default, [P, [2, 2], 1], left, unused),
+        instruction(aten.full.default, [[3, Rows(2)], 0.5], wide, dtype=torch.float64),
+        instruction(aten.add.Tensor, [left, 1], Y, alpha=2),
+    )
+    assert str(Program((H, M), steps, (Y, wide))) == (
+        """\
+(h: float64[rows, 3], m: float64[3, 4])
+  p: float64[rows, 4] = mm(h, m)                                          # product
+  l: float64[rows, 2], _: float32[rows] = split_with_sizes(p, [2, 2], 1)  # pointwise
+  w: float64[3, 2 rows] = full([3, 2 rows], 0.5, dtype=torch.float64)     # pointwise
+  y: float64[rows, 4] = add(l, 1, alpha=2)                                # pointwise
+  return y, w
+"""
+    )
+
+
+class Small(RNNCell):
+    """The least cell that has something before, in and after its loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size, self.output_size = 3, 2
+        self.of_x, self.of_h = (torch.nn.Parameter(torch.randn(n, 3, dtype=torch.float64)) for n in (2, 3))
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.tanh(x @ self.of_x + h @ self.of_h)
+        return h[:, :2].exp(), h
+
+
+def test_the_parts_of_a_small_cell_as_they_are_printed() -> None:
+    cell = Small()
+    call = call_of(cell, torch.zeros(4, 5, 2, dtype=torch.float64), cell.zero_state(5, torch.float64))
+    phase = call.plan.inference.forward
+    before, after = (str(lower(part, call.plan.labels)) for part in (phase.split.before, phase.split.after))
+    assert before == (
+        """\
+(arg2_1: float64[rows, 2], arg0_1: float64[2, 3])
+  mm: float64[rows, 3] = mm(arg2_1, arg0_1)  # product
+  return mm
+"""
+    )
+    assert str(phase.core) == (
+        """\
+core
+  carried arg3_1: float64[rows, 3]
+  streamed mm: float64[rows, 3]
+  shared arg1_1: float64[3, 3]
+  mm_1: float64[rows, 3] = mm(arg3_1, arg1_1)  # product
+  add: float64[rows, 3] = add(mm, mm_1)        # pointwise
+  tanh: float64[rows, 3] = tanh(add)           # pointwise
+  carry tanh
+  emit tanh
+"""
+    )
+    assert after == (
+        """\
+(tanh: float64[rows, 3])
+  slice_2: float64[rows, 2] = slice(tanh, 1, 0, 2)  # view
+  exp: float64[rows, 2] = exp(slice_2)              # pointwise
+  return exp
+"""
+    )
 
 
 def test_a_core_as_it_is_printed() -> None:
@@ -188,6 +354,39 @@ def test_values_whose_rows_are_not_in_front(counts: list[int]) -> None:
         expected[: piece.shape[1]] += piece.t()
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-15)
     torch.testing.assert_close(emitted, torch.cat(pieces, 1), rtol=0, atol=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4), reverse=st.booleans(), axis=st.integers(0, 2))
+def test_rows_may_be_in_any_axis_of_what_is_streamed_and_emitted(lengths: list[int], reverse: bool, axis: int) -> None:
+    """`h += factor * x; emit 2 * h`, with the rows of x and of what is emitted in that axis, each of shape `[2, 3]`."""
+    counts = [sum(length > time for length in lengths) for time in range(max(lengths))]
+    there, back = [[0, 1, 2], [1, 0, 2], [1, 2, 0]][axis], [[0, 1, 2], [1, 0, 2], [2, 0, 1]][axis]
+    h, x, moved, scaled, new, double = (rows(name, 2, 3) for name in ("h", "x", "m", "s", "n", "d"))
+    x, double = rows("x", 2, 3, axis=axis), rows("d", 2, 3, axis=axis)
+    factor, turned = shared("f"), rows("t", 2, 3, axis=axis)
+    steps = (
+        instruction(aten.permute.default, [x, back], moved),
+        instruction(aten.mul.Tensor, [moved, factor], scaled),
+        instruction(aten.add.Tensor, [h, scaled], new),
+        instruction(aten.permute.default, [new, there], turned),
+        instruction(aten.mul.Tensor, [turned, 2], double),
+    )
+    loop = Interpreted(Core((h,), (x,), (factor,), steps, (new,), (double,)), CPU)
+    in_front = torch.randn(sum(counts), 2, 3, dtype=torch.float64)
+    carried, half = torch.randn(counts[0], 2, 3, dtype=torch.float64), torch.tensor(0.5, dtype=torch.float64)
+    streamed = in_front.permute(there).contiguous()
+    (found,), (emitted,) = loop(counts, [half], [streamed], [carried], reverse=reverse)
+    expected, collected = carried.clone(), list[Any]([None] * len(counts))
+    for time in reversed(range(len(counts))) if reverse else range(len(counts)):
+        expected[: counts[time]] += half * in_front.split(counts)[time]
+        collected[time] = 2 * expected[: counts[time]]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-15)  # the sum may be joined to its product
+    torch.testing.assert_close(emitted, torch.cat(collected).permute(there), rtol=0, atol=1e-14)
+    target = torch.full_like(streamed, torch.nan)
+    (_,), (written,) = loop(counts, [half], [streamed], [carried], reverse=reverse, into=[target])
+    assert written is target
+    torch.testing.assert_close(target, emitted, rtol=0, atol=0)
 
 
 def test_a_gradient_of_zero_is_carried_as_zeros() -> None:
