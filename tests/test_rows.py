@@ -857,7 +857,7 @@ def row_of(tensor: Tensor, label: Label, row: int, rows: int) -> Tensor:
     return tensor.unflatten(label.index, (label.outer, rows, label.inner)).select(label.index + 1, row)
 
 
-@settings(max_examples=180, **UNHURRIED)
+@settings(max_examples=150, **UNHURRIED)
 @given(*STEPS)
 def test_no_drawn_step_mixes_rows_where_the_proof_accepts_it(draw: random.Random, seed: int) -> None:
     """Every node of the step and of its adjoint: each row by itself gives what it gives among others.
