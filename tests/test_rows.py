@@ -443,7 +443,6 @@ def test_a_step_that_mixes_rows_on_the_quiet_is_refused(name: str) -> None:
         planned(Step(SUBTLE[name]))
 
 
-@pytest.mark.xfail(strict=True, reason="what is made for a multiple of the rows is taken to have one entry for each")
 def test_numbers_drawn_for_twice_as_many_rows_are_refused() -> None:
     """Of which a row would take those of another."""
     with pytest.raises(CannotPlanError):

@@ -38,7 +38,7 @@ ADVICE: dict[str, str] = {
     ),
     r"meet|across rows|rows apart and puts|joins different rows|appends rows|multiplies different rows|in each other"
     r"|indexe[sd] rows|sums? over rows|axis of the rows|two of its axes|rows from what|rows in front|interleaved"
-    r"|occurs in the batch|indices for every row|adds to": (
+    r"|occurs in the batch|indices for every row|adds to|several entries for": (
         "Let the step treat every row of the batch by itself: no statistics over the batch (LayerNorm, not BatchNorm), "
         "and no indexing, reshaping or multiplying along its first axis."
     ),

@@ -280,6 +280,8 @@ def split_concat_products(graph: fx.Graph, weights: Collection[Node], carried: I
         joined, matrix = product.args
         if not is_call(joined, aten.cat.default) or matrix not in shared or not _is_last_axis(joined):
             continue
+        if any(value(piece).dim() != 2 for piece in joined.args[0]):
+            continue
         groups: list[list[Node]] = []
         for piece in joined.args[0]:
             if groups and (groups[-1][-1] in dependent) == (piece in dependent):
@@ -382,8 +384,8 @@ def sum_apart(graph: fx.Graph, carried: Iterable[Node]) -> None:
         terms = _terms(total)
         outside = [each for each in terms if each not in dependent]
         inside = [each for each in terms if each in dependent]
-        if len(outside) < 2 or not inside:
-            continue
+        if len(outside) < 2 or not inside or any(value(each).dtype != value(total).dtype for each in terms):
+            continue  # True + True is not 2, and a sum in float32 is rounded
         result = outside[0]
         for each in [*outside[1:], *inside]:
             result = insert(total, aten.add.Tensor, result, each)
@@ -416,9 +418,10 @@ def merge_products(
     for product in calls(graph, aten.mm.default):
         if product in core and product.args[1] in shared:
             by_rows[product.args[0]].append(product)
-    for rows, products in by_rows.items():
+    for products in by_rows.values():
         if len(products) == 1:
             continue
+        rows = products[0].args[0]  # which may have been merged itself by now
         hoist_invariants(graph, weights)
         matrix = insert(products[0], aten.cat.default, [each.args[1] for each in products], 1)
         product = insert(products[0], aten.mm.default, rows, matrix)
@@ -443,7 +446,7 @@ def merge_sums(
             for each in terms
             if is_call(each, aten.mm.default) and each in core and each.args[1] in shared and len(each.users) == 1
         ]
-        if len(products) < 2:
+        if len(products) < 2 or any(value(each).dtype != value(total).dtype for each in terms):
             continue
         hoist_invariants(graph, weights)
         joined = insert(total, aten.cat.default, [each.args[0] for each in products], 1)

@@ -57,7 +57,7 @@ def follow_rows(graph: fx.Graph, rows: Node) -> dict[Node, Label]:
             continue
         try:
             _check_sizes(node)
-            labels[node] = _label(node, labels)
+            labels[node] = _label(node, labels, rows)
         except _MixedError as error:
             raise CannotPlanError(f"{_name(node)} {error}{_place(node)}") from None
     return labels
@@ -80,7 +80,7 @@ class _MixedError(Exception):
     """Rows meet each other, or nobody knows whether they do; the text goes on after the operation's name."""
 
 
-def _label(node: Node, labels: dict[Node, Label]) -> Label:
+def _label(node: Node, labels: dict[Node, Label], rows: Node) -> Label:
     given = {each: labels[each] for each in node.all_input_nodes if each in labels}
     if any(label == SUMMED for label in given.values()):
         return _linear(node, labels)
@@ -90,6 +90,8 @@ def _label(node: Node, labels: dict[Node, Label]) -> Label:
         if node.target in MAKERS or node.target is aten.expand.default:
             found = _axis_in(value(node))
             assert found is not None
+            if str(value(node).shape[found.index]) != str(value(rows)):
+                raise _MixedError("makes several entries for each row")
             return found
         raise _MixedError("makes rows from what has none")
     if node.target is operator.getitem:

@@ -92,7 +92,8 @@ def _can_join(inner: Instruction, addend: Any, total: Instruction) -> bool:
         return False
     tensors = all(isinstance(each, Value) and each.dtype == addend.dtype for each in inner.arguments)
     if inner.operation is aten.mm.default:
-        return tensors and len(addend.shape) <= 1 + addend.shared
+        same = inner.results[0].shape == total.results[0].shape  # the product itself is not repeated
+        return tensors and same and len(addend.shape) <= 1 + addend.shared
     return inner.operation is aten.mul.Tensor and tensors and addend.dtype.is_floating_point
 
 
