@@ -15,14 +15,14 @@ from unspool.engine.plan import Plan
 def plans() -> Iterator[list[Plan]]:
     """Every plan of the session. Cells of the same making share a plan while one of them lives: this keeps them."""
     made: list[Plan] = []
-    make = Plan.of
+    make = Plan.__init__
 
-    def remember(*args: Any, **kwargs: Any) -> Plan:
-        made.append(make(*args, **kwargs))
-        return made[-1]
+    def remember(plan: Plan, *args: Any, **kwargs: Any) -> None:
+        make(plan, *args, **kwargs)
+        made.append(plan)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Plan, "of", remember)
+        patch.setattr(Plan, "__init__", remember)
         yield made
 
 

@@ -16,12 +16,13 @@ from unspool.engine.emit import passed_over
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.explanation import Direction, Explanation, Extent, Kept, Line, MemoryUse
 from unspool.engine.graph import place_of
+from unspool.engine.keep import row_bytes
 from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute
 from unspool.engine.numbers import counted
 from unspool.engine.phase import Phase
 from unspool.engine.planned import Call
 from unspool.engine.products import RUNS, products_of
-from unspool.engine.program import as_value, lower, operation_name
+from unspool.engine.program import lower, operation_name
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import Options, prepare
 from unspool.structure import Structure, flatten
@@ -141,5 +142,4 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _row_bytes(call: Call, nodes: Sequence[Any]) -> int:
-    values = [as_value(node, call.plan.labels) for node in nodes]
-    return sum(torch.Size(each.shape).numel() * each.times * each.dtype.itemsize for each in values)
+    return sum(row_bytes(node, call.plan.labels) for node in nodes)

@@ -19,8 +19,7 @@ from unspool.engine.program import lower
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.rows import SHARED, Axis, check_result_rows, follow_rows
 from unspool.engine.split import Part, split
-from unspool.engine.trace import Trace, trace
-from unspool.structure import Structure
+from unspool.engine.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -60,21 +59,6 @@ class Plan:
         """Which of the tensors that hang on the cell each constant is."""
         device = traced.inputs[0].meta["val"].device
         self._draw, _ = as_python(lower(self.draws, self.labels), "draw", device)
-
-    @classmethod
-    def of(
-        cls,
-        cell: Any,
-        weights: dict[str, Tensor],
-        inputs: Structure,
-        state: Structure,
-        output_dtype: torch.dtype,
-        *,
-        same_containers: bool,
-        adjoint: bool,
-    ) -> Plan:
-        """The plan of a cell; the arguments are those of `trace`."""
-        return cls(trace(cell, weights, inputs, state, output_dtype, same_containers=same_containers, adjoint=adjoint))
 
     @property
     def is_random(self) -> bool:

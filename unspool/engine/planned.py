@@ -211,13 +211,14 @@ def _backward(
     sums: Values = {}
     with torch.autocast(layout.device.type, enabled=False):
         shared = adjoint.begin(weights)
+        again = schedule.forward.begin(weights) if isinstance(call.memory, Checkpoint) else {}
         carried = [
             torch.zeros_like(leaf) if d is None else layout.sort(d)
             for d, leaf, node in zip(d_final, state, traced.state, strict=True)
             if differentiable(node)
         ]
         for start, stop in reversed(call.segments()):
-            for begin, end, kept in _kept_chunks(call, schedule, weights, inputs, state, history, start, stop):
+            for begin, end, kept in _kept_chunks(call, schedule, again, inputs, history, start, stop):
                 counts = layout.counts[begin:end]
                 rows = sum(counts)
                 known = dict(kept)
@@ -246,9 +247,8 @@ def _backward(
 def _kept_chunks(
     call: Call,
     schedule: Schedule,
-    weights: Values,
+    shared: Values,
     inputs: Tensors,
-    state: Tensors,
     history: History,
     start: int,
     stop: int,
@@ -262,7 +262,6 @@ def _kept_chunks(
     drawn_nodes = [node for node in schedule.kept if node in call.plan.draws.outputs]
     drawn = [dict(zip(drawn_nodes, history.take(), strict=True)) for _ in chunks]
     carried = history.take()
-    shared = schedule.forward.begin(weights)
     again: list[Values] = []
     for begin, end in chunks:
         carried, values = _forward_chunk(call, schedule.forward, shared, inputs, drawn.pop(), carried, begin, end, None)

@@ -22,7 +22,7 @@ from unspool.engine.graph import TORCH
 from unspool.engine.phase import Values
 from unspool.engine.plan import Plan
 from unspool.engine.reasons import CannotPlanError
-from unspool.engine.trace import Leaf
+from unspool.engine.trace import Leaf, trace
 from unspool.engine.watch import Watch, named_modules
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
@@ -150,9 +150,10 @@ def _make(
     before = Watch(stand_in)
     with before.restored():
         try:
-            plan = Plan.of(
+            traced = trace(
                 stand_in, weights, inputs, state, output_dtype, same_containers=same_containers, adjoint=adjoint
             )
+            plan = Plan(traced)
         except CannotPlanError:
             raise
         except Exception as error:

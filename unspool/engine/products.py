@@ -78,10 +78,7 @@ def _one_row(argument: Any) -> Any:
     """A tensor's shape for one row; anything else as it is."""
     if not isinstance(argument, Value):
         return argument
-    shape = list(argument.shape)
-    if not argument.shared:
-        shape.insert(argument.axis, argument.times)
-    return shape
+    return [size.times if isinstance(size, Rows) else size for size in argument.sizes]
 
 
 def _shapes(instruction: Instruction) -> str:
@@ -94,7 +91,4 @@ def _shapes(instruction: Instruction) -> str:
 
 
 def _shape(value: Value) -> str:
-    sizes = list(map(str, value.shape))
-    if not value.shared:
-        sizes.insert(value.axis, str(Rows(value.times)))
-    return " x ".join(sizes)
+    return " x ".join(map(str, value.sizes))

@@ -61,10 +61,15 @@ class Value:
     @property
     def type(self) -> str:
         """How it is printed where it is introduced."""
-        sizes = list(map(str, self.shape))
+        return f"{self.name}: {str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.sizes))}]"
+
+    @property
+    def sizes(self) -> list[int | Rows]:
+        """Its shape, with the rows."""
+        sizes: list[int | Rows] = list(self.shape)
         if not self.shared:
-            sizes.insert(self.axis, str(Rows(self.times)))
-        return f"{self.name}: {str(self.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
+            sizes.insert(self.axis, Rows(self.times))
+        return sizes
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,32 +12,51 @@ from torch import Tensor
 from unspool.engine.layout import Layout
 from unspool.engine.trace import Lifted
 from unspool.step import CheckedCell
-from unspool.structure import Structure, flatten, unflatten_as
+from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 
-def replay(
-    cell: Any,
-    names: Sequence[str],
-    inputs: Structure,
-    state: Structure,
-    output_dtype: torch.dtype,
-    layout: Layout,
-    steps: int,
-    tensors: Sequence[Tensor],
-) -> list[Tensor]:
-    """Outputs and final state, flat, from weights (by `names`), inputs and state, flat.
+@dataclass(frozen=True)
+class Replay:
+    """A call that can be run again. It holds structures, not tensors, which are autograd's to keep.
 
-    It runs the same rows at the same steps as the plan, so that random numbers are drawn in the same order.
+    Args:
+        cell: the cell.
+        names: the names of its weights.
+        inputs: the structure of its inputs.
+        state: the structure of its state.
+        output_dtype: the dtype of the outputs.
+        layout: the rows of each step.
+        steps: how many steps the outputs have.
     """
-    first, second = len(names), len(names) + len(flatten(inputs))
-    lifted = Lifted(cell, dict(zip(names, tensors[:first], strict=True)))
-    leaves, carried = tensors[first:second], [layout.sort(leaf) for leaf in tensors[second:]]
-    collected: list[list[Tensor]] = []
-    for time, rows in enumerate(layout.counts):
-        run = CheckedCell(lifted, rows, output_dtype, same_containers=False)
-        now = unflatten_as(inputs, [layout.take(leaf, time, time + 1) for leaf in leaves])
-        output, new = run(now, unflatten_as(state, [leaf[:rows] for leaf in carried]))
-        collected.append(flatten(output))
-        carried = [torch.cat([fresh, old[rows:]]) for fresh, old in zip(flatten(new), carried, strict=True)]
-    outputs = [layout.spread(torch.cat(column), steps) for column in zip(*collected, strict=True)]
-    return [*outputs, *(layout.unsort(leaf) for leaf in carried)]
+
+    cell: Any
+    names: tuple[str, ...]
+    inputs: Structure
+    state: Structure
+    output_dtype: torch.dtype
+    layout: Layout
+    steps: int
+
+    @classmethod
+    def of(cls, cell: Any, names: Collection[str], inputs: Structure, state: Structure, *how: Any) -> Replay:
+        """The replay of a call with these inputs and this state."""
+        return cls(cell, tuple(names), *(map_structure(lambda leaf: 0, each) for each in (inputs, state)), *how)
+
+    def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Outputs and final state, flat, from weights, inputs and state, flat.
+
+        It runs the same rows at the same steps as the plan, so that random numbers are drawn in the same order.
+        """
+        layout = self.layout
+        first, second = len(self.names), len(self.names) + len(flatten(self.inputs))
+        lifted = Lifted(self.cell, dict(zip(self.names, tensors[:first], strict=True)))
+        leaves, carried = tensors[first:second], [layout.sort(leaf) for leaf in tensors[second:]]
+        collected: list[list[Tensor]] = []
+        for time, rows in enumerate(layout.counts):
+            run = CheckedCell(lifted, rows, self.output_dtype, same_containers=False)
+            now = unflatten_as(self.inputs, [layout.take(leaf, time, time + 1) for leaf in leaves])
+            output, new = run(now, unflatten_as(self.state, [leaf[:rows] for leaf in carried]))
+            collected.append(flatten(output))
+            carried = [torch.cat([fresh, old[rows:]]) for fresh, old in zip(flatten(new), carried, strict=True)]
+        outputs = [layout.spread(torch.cat(column), self.steps) for column in zip(*collected, strict=True)]
+        return [*outputs, *(layout.unsort(leaf) for leaf in carried)]

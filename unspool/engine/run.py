@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ from unspool.engine.memory import Memory, default_memory
 from unspool.engine.planned import Call
 from unspool.engine.planning import plan_of, weights_of
 from unspool.engine.reasons import CannotPlanError
-from unspool.engine.replay import replay
-from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.engine.replay import Replay
+from unspool.structure import Structure, flatten, unflatten_as
 
 log = logging.getLogger("unspool")
 
@@ -111,28 +111,10 @@ def prepare(
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
         constants,
-        _replay(cell, list(weights), inputs, state, output_dtype, layout, steps),
+        Replay.of(cell, weights, inputs, state, output_dtype, layout, steps),
     )
     _ = call.schedule  # which may still find a reason
     return call, tensors
-
-
-def _replay(
-    cell: Any,
-    names: list[str],
-    inputs: Structure,
-    state: Structure,
-    output_dtype: torch.dtype,
-    layout: Layout,
-    steps: int,
-) -> Callable[[Sequence[Tensor]], Sequence[Tensor]]:
-    """The loop by ordinary autograd. It keeps the structures, not the tensors, which are autograd's to keep."""
-    bare_inputs, bare_state = (map_structure(lambda leaf: 0, each) for each in (inputs, state))
-
-    def again(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        return replay(cell, names, bare_inputs, bare_state, output_dtype, layout, steps, tensors)
-
-    return again
 
 
 _said: set[tuple[str, str]] = set()
