@@ -458,3 +458,25 @@ def test_one_tensor_in_several_places_of_a_state(lengths: Any) -> None:
     expected = (tuple(torch.stack(column, 1) for column in zip(*listed, strict=True)), final)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(gradients(*found), gradients(*expected), rtol=0, atol=1e-12)
+
+
+def test_a_weight_whose_gradient_is_zero() -> None:
+    """`sign` has the gradient zero everywhere, which is no sum over rows but a constant."""
+
+    class Signs(unspool.RNNCell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.state_size = self.output_size = 3
+            self.weight = torch.nn.Parameter(torch.randn(3, 3))
+            self.scale = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Tensor, h: Tensor) -> Any:
+            h = torch.tanh(x + h @ self.weight.sign()) * self.scale
+            return h, h
+
+    cell = Signs()
+    dynamic_rnn(cell, torch.randn(2, 4, 3), dtype=torch.float32)[0].sum().backward()
+    assert cell.weight.grad is not None
+    assert cell.scale.grad is not None
+    assert not cell.weight.grad.any()
+    assert cell.scale.grad.any()

@@ -86,9 +86,9 @@ class Phase:
         return new, values
 
     def finish(self, shared: Values, sums: Values) -> Values:
-        """What depends on sums over all chunks."""
+        """Everything that is the same for all rows: what depends on sums over all chunks, and what does not."""
         values = {**shared, **sums}
-        return {**sums, **_run(self.split.total, self._total, 0, values)}
+        return {**values, **_run(self.split.total, self._total, 0, values)}
 
 
 def _laid_out(matrix: Tensor) -> Tensor:
