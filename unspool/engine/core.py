@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import fx
 
+from unspool.engine.labels import SHARED, SUMMED, Axis, Label
 from unspool.engine.program import Instruction, Kind, Program, Value, as_value, listing, lower
 from unspool.engine.reasons import CannotPlanError
-from unspool.engine.rows import SHARED, SUMMED, Axis, Label
 from unspool.engine.split import Split
 
 

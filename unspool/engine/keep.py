@@ -7,8 +7,8 @@ import operator
 from collections.abc import Collection
 
 from unspool.engine.graph import Node, ancestors, aten, is_pointwise, value
-from unspool.engine.program import PRODUCTS, VIEWS
-from unspool.engine.rows import Axis, Label
+from unspool.engine.labels import Axis, Label
+from unspool.engine.operations import PRODUCTS, VIEWS
 from unspool.engine.trace import Trace
 
 

@@ -10,8 +10,8 @@ from unspool.engine.core import lower_core
 from unspool.engine.emit import emit
 from unspool.engine.emit.python import as_python
 from unspool.engine.graph import aten
+from unspool.engine.labels import SHARED, SUMMED, Label
 from unspool.engine.program import lower
-from unspool.engine.rows import SHARED, SUMMED, Label
 from unspool.engine.split import Part, Split
 from unspool.engine.trace import Trace
 

@@ -14,10 +14,11 @@ from unspool.engine import rewrite
 from unspool.engine.emit.python import as_python
 from unspool.engine.graph import ancestors, is_random
 from unspool.engine.keep import values_to_keep
+from unspool.engine.labels import SHARED, Axis
 from unspool.engine.phase import Phase, Values
 from unspool.engine.program import lower
 from unspool.engine.reasons import CannotPlanError
-from unspool.engine.rows import SHARED, Axis, check_result_rows, follow_rows
+from unspool.engine.rows import check_result_rows, follow_rows
 from unspool.engine.split import Part, split
 from unspool.engine.trace import Trace
 

@@ -16,7 +16,8 @@ import torch
 from torch import fx
 
 from unspool.engine.graph import aten, is_pointwise, is_size, source_of, value
-from unspool.engine.rows import SHARED, SUMMED, Axis, Label
+from unspool.engine.labels import SHARED, SUMMED, Axis, Label
+from unspool.engine.operations import PRODUCTS, REDUCTIONS, VIEWS
 from unspool.engine.split import Part
 
 
@@ -171,42 +172,6 @@ def as_value(node: fx.Node, labels: dict[fx.Node, Label]) -> Value:
     shape = tuple(size for size in value(node).shape if isinstance(size, int))
     axis, times = (label.index, label.inner * label.outer) if isinstance(label, Axis) else (0, 1)
     return Value(node.name, shape, value(node).dtype, label in (SHARED, SUMMED), axis, times)
-
-
-PRODUCTS: set[Any] = {aten.mm.default, aten.bmm.default, aten.mv.default}
-REDUCTIONS: set[Any] = {
-    aten.sum.dim_IntList,
-    aten.mean.dim,
-    aten.amax.default,
-    aten.amin.default,
-    aten.var.correction,
-    aten.var_mean.correction,
-    aten.logsumexp.default,
-    aten._softmax.default,
-    aten._log_softmax.default,
-    aten._safe_softmax.default,
-    aten._softmax_backward_data.default,
-    aten._log_softmax_backward_data.default,
-    aten.linalg_vector_norm.default,
-}
-VIEWS: set[Any] = {
-    aten.slice.Tensor,
-    aten.select.int,
-    aten.split_with_sizes.default,
-    aten.split.Tensor,
-    aten.unbind.int,
-    aten.reshape.default,
-    aten.t.default,
-    aten.transpose.int,
-    aten.permute.default,
-    aten.unsqueeze.default,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-    aten.expand.default,
-    aten.cat.default,
-    aten.stack.default,
-    aten.slice_backward.default,
-}
 
 
 def _kind(node: fx.Node) -> Kind:

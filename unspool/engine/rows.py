@@ -6,40 +6,16 @@ has to be known: for one that is not, there is no proof.
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
-import torch
-from torch import Tensor, fx
+from torch import fx
 
-from unspool.engine.graph import Node, aten, is_pointwise, is_size, source_of, value
+from unspool.engine.graph import Node, aten, is_size, source_of, value
+from unspool.engine.labels import SHARED, SUMMED, Axis, Label, MixedError
 from unspool.engine.reasons import CannotPlanError
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The rows lie along one axis, of size `outer * rows * inner`."""
-
-    index: int
-    outer: int = 1
-    inner: int = 1
-
-
-@dataclass(frozen=True)
-class Shared:
-    """The same for all rows."""
-
-
-@dataclass(frozen=True)
-class Summed:
-    """A sum over all rows, and what is linear in such sums: gradients of weights."""
-
-
-Label = Axis | Shared | Summed
-SHARED, SUMMED = Shared(), Summed()
+from unspool.engine.row_rules import MAKERS, SIZED, apply_rule, axis_in, has_rows
+from unspool.engine.sums import follow_sums, is_zero
 
 
 def follow_rows(graph: fx.Graph, rows: Node) -> dict[Node, Label]:
@@ -53,14 +29,24 @@ def follow_rows(graph: fx.Graph, rows: Node) -> dict[Node, Label]:
         if node.op == "output" or is_size(node):
             continue
         if node.op != "call_function":
-            labels[node] = _axis_in(value(node)) or SHARED
+            labels[node] = axis_in(value(node)) or SHARED
             continue
         try:
             _check_sizes(node)
             labels[node] = _label(node, labels, rows)
-        except _MixedError as error:
+        except MixedError as error:
             raise CannotPlanError(f"{_name(node)} {error}{_place(node)}") from None
     return labels
+
+
+def check_result_rows(labels: dict[Node, Label], per_row: Iterable[Any], sums: Iterable[Any]) -> None:
+    """Raises unless results have their rows in front, and gradients of weights are sums over rows."""
+    for node in per_row:
+        if node is not None and labels[node] != Axis(0):
+            raise CannotPlanError(f"a result of the step does not have its rows in front: {labels[node]}")
+    for node in sums:
+        if node is not None and labels[node] != SUMMED and not is_zero(node):
+            raise CannotPlanError("a weight has a gradient that is no sum over rows")
 
 
 def _check_sizes(node: Node) -> None:
@@ -71,518 +57,26 @@ def _check_sizes(node: Node) -> None:
     place = 0 if node.target in MAKERS else 1 if node.target in SIZED else None
     told: list[Any] = [] if place is None else node.args[place]
     if any(each not in told for each in sizes):
-        raise _MixedError("computes with the number of rows")
+        raise MixedError("computes with the number of rows")
     if node.target is aten.full.default and isinstance(node.args[1], fx.Node):
-        raise _MixedError("computes with the number of rows")
-
-
-class _MixedError(Exception):
-    """Rows meet each other, or nobody knows whether they do; the text goes on after the operation's name."""
+        raise MixedError("computes with the number of rows")
 
 
 def _label(node: Node, labels: dict[Node, Label], rows: Node) -> Label:
     given = {each: labels[each] for each in node.all_input_nodes if each in labels}
     if any(label == SUMMED for label in given.values()):
-        return _linear(node, labels)
+        return follow_sums(node, labels)
     if all(label == SHARED for label in given.values()):
-        if not _has_rows(value(node)):
+        if not has_rows(value(node)):
             return SHARED
         if node.target in MAKERS or node.target is aten.expand.default:
-            found = _axis_in(value(node))
+            found = axis_in(value(node))
             assert found is not None
             if str(value(node).shape[found.index]) != str(value(rows)):
-                raise _MixedError("makes several entries for each row")
+                raise MixedError("makes several entries for each row")
             return found
-        raise _MixedError("makes rows from what has none")
-    if node.target is operator.getitem:
-        return _of_getitem(node, labels)
-    if is_pointwise(node) or node.target in ELEMENTWISE:
-        return _aligned(node, labels)
-    if node.target in ALONG:
-        return _along(node, labels, ALONG[node.target](node))
-    rule = RULES.get(node.target)
-    if rule is None:
-        raise _MixedError("is an operation of which it is not known whether it keeps rows apart")
-    return rule(node, labels)
-
-
-# -- shapes -----------------------------------------------------------------------------------------------------------
-
-
-def _has_rows(tensor: Any) -> bool:
-    if isinstance(tensor, tuple | list):
-        return any(_has_rows(each) for each in tensor)  # pyright: ignore[reportUnknownVariableType]
-    return isinstance(tensor, Tensor) and any(isinstance(size, torch.SymInt) for size in tensor.shape)
-
-
-def _axis_in(tensor: Any) -> Axis | None:
-    """The axis of a tensor whose size has the rows in it."""
-    found = [k for k, size in enumerate(tensor.shape) if isinstance(size, torch.SymInt)]
-    if len(found) > 1:
-        raise _MixedError("has the rows in two of its axes")
-    return Axis(found[0]) if found else None
-
-
-def _result_axis(node: Node) -> int:
-    result: Any = value(node)
-    results: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
-    axes = {axis.index for each in results if (axis := _axis_in(each))}
-    if len(axes) != 1:
-        raise _MixedError("loses the axis of the rows")
-    return axes.pop()
-
-
-def _dims(dims: Any, rank: int) -> set[int]:
-    if dims is None or dims == []:
-        return set(range(rank))
-    return {dim % max(rank, 1) for dim in ([dims] if isinstance(dims, int) else dims)}
-
-
-def _row_inputs(node: Node, labels: dict[Node, Label]) -> list[tuple[Node, Axis]]:
-    found: list[tuple[Node, Axis]] = []
-    for each in node.all_input_nodes:
-        label = labels.get(each)
-        if isinstance(label, Axis):
-            found.append((each, label))
-    return found
-
-
-def _axis(node: Any, labels: dict[Node, Label]) -> Axis | None:
-    label = labels.get(node)
-    return label if isinstance(label, Axis) else None
-
-
-# -- rules ------------------------------------------------------------------------------------------------------------
-
-
-def _aligned(node: Node, labels: dict[Node, Label]) -> Label:
-    """Elements meet only elements in the same place, counted from the last axis."""
-    result = value(node)[0] if isinstance(value(node), tuple | list) else value(node)
-    places = {(value(each).dim() - axis.index, axis.outer, axis.inner) for each, axis in _row_inputs(node, labels)}
-    if len(places) != 1:
-        raise _MixedError("lets different rows meet")
-    ((from_the_end, outer, inner),) = places
-    return Axis(result.dim() - from_the_end, outer, inner)
-
-
-def _along(node: Node, labels: dict[Node, Label], dims: Any) -> Label:
-    """Elements meet along some axes, which must not be the rows'; a sum over rows is allowed."""
-    first, axis = _row_inputs(node, labels)[0]
-    if any((other.outer, other.inner) != (axis.outer, axis.inner) for _, other in _row_inputs(node, labels)):
-        raise _MixedError("lets different rows meet")
-    if any(other.index != axis.index for _, other in _row_inputs(node, labels)):
-        raise _MixedError("lets different rows meet")
-    if axis.index in _dims(dims, value(first).dim()):
-        if node.target in (aten.sum.dim_IntList, aten.sum.default):
-            return SUMMED
-        raise _MixedError("works across rows")
-    return Axis(_result_axis(node), axis.outer, axis.inner)
-
-
-def _of_getitem(node: Node, labels: dict[Node, Label]) -> Label:
-    """One result of an operation with several."""
-    source: Any = node.args[0]
-    label = labels[source]
-    if source.target is aten.convolution_backward.default and node.args[1] != 0:
-        return SUMMED
-    assert isinstance(label, Axis)
-    return Axis(_result_axis(node), label.outer, label.inner)
-
-
-def _reshaped(node: Node, labels: dict[Node, Label]) -> Label:
-    """Finds the rows again after a reshape, by the number of elements in front of them."""
-    source: Any = node.args[0]
-    axis = _axis(source, labels)
-    assert axis is not None
-    index = _result_axis(node)
-    in_front = math.prod(value(source).shape[: axis.index]) * axis.outer
-    behind = math.prod(value(source).shape[axis.index + 1 :]) * axis.inner
-    outer, rest = divmod(in_front, math.prod(value(node).shape[:index]))
-    inner, rest_behind = divmod(behind, math.prod(value(node).shape[index + 1 :]))
-    if rest or rest_behind or outer < 1 or inner < 1:
-        raise _MixedError("takes rows apart and puts them together differently")
-    return Axis(index, int(outer), int(inner))
-
-
-def _moved(node: Node, labels: dict[Node, Label]) -> Label:
-    """Axes change places, appear or vanish, and elements stay together."""
-    axis = _axis(node.args[0], labels)
-    assert axis is not None
-    return Axis(_result_axis(node), axis.outer, axis.inner)
-
-
-def _joined(node: Node, labels: dict[Node, Label]) -> Label:
-    """`cat`: pieces without rows cannot stand beside pieces with rows, but along the axis that joins them."""
-    pieces: Any = node.args[0]
-    dim = (node.args[1] if len(node.args) > 1 else 0) % value(node).dim()
-    axes = {_axis(piece, labels) for piece in pieces}
-    if len(axes) != 1:
-        raise _MixedError("joins different rows")
-    (axis,) = axes
-    assert axis is not None
-    if axis.index == dim:
-        raise _MixedError("appends rows to rows")
-    return axis
-
-
-def _stacked(node: Node, labels: dict[Node, Label]) -> Label:
-    pieces: Any = node.args[0]
-    axes = {_axis(piece, labels) for piece in pieces}
-    if len(axes) != 1:
-        raise _MixedError("joins different rows")
-    (axis,) = axes
-    assert axis is not None
-    return Axis(_result_axis(node), axis.outer, axis.inner)
-
-
-def _matrix_product(node: Node, labels: dict[Node, Label]) -> Label:
-    left, right = _axis(node.args[0], labels), _axis(node.args[1], labels)
-    if left and left.index == 0 and right is None:
-        return left
-    if right and right.index == 1 and left is None:
-        return right
-    if left and right and left.index == 1 and right.index == 0 and _same_layout(left, right):
-        return SUMMED
-    raise _MixedError("multiplies different rows")
-
-
-def _batched_product(node: Node, labels: dict[Node, Label]) -> Label:
-    left, right = _axis(node.args[0], labels), _axis(node.args[1], labels)
-    if left and right:
-        if left == right and left.index == 0:
-            return left
-        if left.index == 2 and right.index == 1 and _same_layout(left, right):
-            return SUMMED
-    elif left and left.index in (0, 1):
-        return left
-    elif right and right.index in (0, 2):
-        return right
-    raise _MixedError("multiplies different rows")
-
-
-def _matrix_times_vector(node: Node, labels: dict[Node, Label]) -> Label:
-    matrix, vector = _axis(node.args[0], labels), _axis(node.args[1], labels)
-    if matrix and matrix.index == 0 and vector is None:
-        return matrix
-    if matrix and matrix.index == 1 and vector and _same_layout(matrix, vector):
-        return SUMMED
-    raise _MixedError("multiplies different rows")
-
-
-def _same_layout(one: Axis, other: Axis) -> bool:
-    return (one.outer, one.inner) == (other.outer, other.inner)
-
-
-def _looked_up(node: Node, labels: dict[Node, Label]) -> Label:
-    """`embedding(table, ids)`: the table is shared, the ids are rows."""
-    table, ids = _axis(node.args[0], labels), _axis(node.args[1], labels)
-    if table is not None or ids is None:
-        raise _MixedError("looks up rows in each other")
-    return ids
-
-
-def _summed_look_up(node: Node, labels: dict[Node, Label]) -> Label:
-    if len(node.args) > 4 and node.args[4]:
-        raise _MixedError("divides by how often an id occurs in the batch")
-    return SUMMED
-
-
-def _addressed(node: Node, labels: dict[Node, Label]) -> Label:
-    """`gather` and `scatter`: every row has its own indices, and nothing reaches into another row."""
-    tensors = [each for each in node.all_input_nodes if each in labels]
-    if any(_axis(each, labels) is None for each in tensors):
-        raise _MixedError("does not have indices for every row")
-    return _along(node, labels, node.args[1])
-
-
-def _index_added(node: Node, labels: dict[Node, Label]) -> Label:
-    """`index_add` along another axis than the rows', by shared indices."""
-    source, dim, index, added = node.args[:4]
-    if _axis(index, labels) or _axis(source, labels) != _axis(added, labels):
-        raise _MixedError("adds to indexed rows")
-    return _along(node, labels, dim)
-
-
-def _indexed(node: Node, labels: dict[Node, Label]) -> Label:
-    """`x[index]`: rows of indices into something shared, or shared indices into other axes than the rows'."""
-    source, indices = node.args[:2]
-    axis = _axis(source, labels)
-    by_rows = [each for each in indices if _axis(each, labels)]
-    if axis is None and by_rows:
-        axes = {_axis(each, labels) for each in by_rows}
-        if len(axes) == 1 and all(each is None or each in by_rows for each in indices):
-            (found,) = axes
-            assert found is not None
-            return Axis(_result_axis(node), found.outer, found.inner)
-    if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):
-        return Axis(_result_axis(node), axis.outer, axis.inner)
-    raise _MixedError("indexes rows")
-
-
-def _put(node: Node, labels: dict[Node, Label]) -> Label:
-    """`x[index] += v`: into something shared it is a sum over rows; else the axis of the rows must not be indexed."""
-    source, indices, put = node.args[:3]
-    accumulates = len(node.args) > 3 and bool(node.args[3])
-    axis = _axis(source, labels)
-    by_rows = [each for each in indices if _axis(each, labels)]
-    if axis is None and by_rows and accumulates and _is_zero(source):
-        return SUMMED
-    if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):
-        placed = _axis(put, labels)
-        if placed is None or _same_layout(placed, axis):
-            return axis
-    raise _MixedError("writes to indexed rows")
-
-
-def _is_zero(node: Any) -> bool:
-    if not isinstance(node, fx.Node):
-        return False
-    makes: dict[Any, int] = {aten.full.default: 1, aten.scalar_tensor.default: 0}
-    return node.target in makes and bool(node.args[makes[node.target]] == 0)
-
-
-def _images(node: Node, labels: dict[Node, Label]) -> Label:
-    """Convolutions and their like: the first axis is the rows', and each image is worked on alone."""
-    given = _row_inputs(node, labels)
-    if any(axis != Axis(0) for _, axis in given) or not all(value(each).dim() >= 3 for each, _ in given):
-        raise _MixedError("works across rows")
-    return Axis(0)
-
-
-def _linear(node: Node, labels: dict[Node, Label]) -> Label:
-    """Sums over rows may only be treated linearly, since they are summed over chunks of time as well."""
-    tensors: list[Any] = [each for each in node.all_input_nodes if each in labels]
-    summed = [each for each in tensors if labels[each] == SUMMED]
-    others = [each for each in tensors if labels[each] != SUMMED]
-    if any(isinstance(labels[each], Axis) for each in others):
-        raise _MixedError("uses a sum over rows in a row")
-    numbers = node.target in (aten.add.Tensor, aten.sub.Tensor) and len(tensors) != len({*node.args[:2]})
-    by_itself = node.target in LINEAR and not numbers and (not others or all(map(_is_zero, others)))
-    by_its_first = node.target in LINEAR_IN_THE_FIRST and summed == [node.args[0]]
-    scaled = node.target in BILINEAR and len(summed) == 1
-    chosen = node.target is aten.where.self and all(each in summed or _is_zero(each) for each in node.args[1:])
-    placed = node.target in PUTS and summed == [node.args[2]] and _is_zero(node.args[0])
-    if by_itself or by_its_first or scaled or chosen or placed:
-        return SUMMED
-    raise _MixedError("does not treat a sum over rows linearly")
-
-
-MAKERS = {aten.full.default, aten.rand.default, aten.randn.default}
-"""What makes rows from a shape alone."""
-
-SIZED: set[Any] = {
-    aten.reshape.default,
-    aten.view.default,
-    aten._unsafe_view.default,
-    aten.expand.default,
-    aten.slice_backward.default,
-}
-"""What takes a shape after a tensor."""
-
-ELEMENTWISE: set[Any] = {
-    aten._to_copy.default,
-    aten.clone.default,
-    aten.copy.default,
-    aten.fill.Scalar,
-    aten.fill.Tensor,
-    aten.bernoulli.p,
-    aten.bernoulli.default,
-    aten.native_dropout.default,
-    aten.uniform.default,
-    aten.normal_functional.default,
-    aten.exponential.default,
-    aten.masked_fill.Scalar,
-    aten.masked_fill.Tensor,
-    aten.where.self,
-}
-"""Pointwise operations that are not marked as such."""
-
-
-def _second(node: Node) -> Any:
-    return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
-
-
-def _third(node: Node) -> Any:
-    return node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", -1)
-
-
-def _everything(node: Node) -> Any:
-    return None
-
-
-def _rolled(node: Node) -> Any:
-    return node.args[2] if len(node.args) > 2 and node.args[2] else None
-
-
-def _second_or_first(node: Node) -> Any:
-    return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-
-
-def _second_or_last(node: Node) -> Any:
-    return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", -1)
-
-
-def _padded(node: Node) -> Any:
-    given: Any = node.args[0]
-    return [value(given).dim() - 1 - k for k in range(len(node.args[1]) // 2)]
-
-
-def _last_two(node: Node) -> Any:
-    return [-1, -2]
-
-
-ALONG: dict[Any, Callable[[Node], Any]] = {
-    **dict.fromkeys(
-        [
-            aten.sum.dim_IntList,
-            aten.mean.dim,
-            aten.amax.default,
-            aten.amin.default,
-            aten.var.correction,
-            aten.var_mean.correction,
-            aten.std.correction,
-            aten.logsumexp.default,
-            aten.any.dim,
-            aten.any.dims,
-            aten.all.dim,
-            aten.argmax.default,
-            aten.argmin.default,
-            aten.max.dim,
-            aten.min.dim,
-            aten.prod.dim_int,
-            aten._softmax.default,
-            aten._log_softmax.default,
-            aten._safe_softmax.default,
-            aten.cumsum.default,
-            aten.cumprod.default,
-            aten.flip.default,
-            aten.index_select.default,
-        ],
-        _second,
-    ),
-    **dict.fromkeys([aten.sort.default, aten.glu.default], _second_or_last),
-    **dict.fromkeys([aten.slice.Tensor, aten.select.int, aten.unbind.int], _second_or_first),
-    **dict.fromkeys(
-        [
-            aten.topk.default,
-            aten.glu_backward.default,
-            aten._softmax_backward_data.default,
-            aten._log_softmax_backward_data.default,
-            aten.linalg_vector_norm.default,
-            aten.slice_scatter.default,
-            aten.select_scatter.default,
-            aten.slice_backward.default,
-        ],
-        _third,
-    ),
-    **dict.fromkeys(
-        [aten.split.Tensor, aten.split_with_sizes.default],
-        lambda node: node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0),
-    ),
-    **dict.fromkeys([aten.sum.default, aten.mean.default, aten.max.default, aten.min.default], _everything),
-    **dict.fromkeys([aten.tril.default, aten.triu.default], _last_two),
-    aten.roll.default: _rolled,
-    aten.constant_pad_nd.default: _padded,
-}
-"""Operations in which elements meet along some axes, and how to find these."""
-
-RULES: dict[Any, Callable[[Node, dict[Node, Label]], Label]] = {
-    aten.mm.default: _matrix_product,
-    aten.bmm.default: _batched_product,
-    aten.mv.default: _matrix_times_vector,
-    aten.cat.default: _joined,
-    aten.stack.default: _stacked,
-    aten.embedding.default: _looked_up,
-    aten.embedding_dense_backward.default: _summed_look_up,
-    aten.index_add.default: _index_added,
-    **dict.fromkeys([aten.gather.default, aten.scatter.src, aten.scatter.value, aten.scatter_add.default], _addressed),
-    aten.index.Tensor: _indexed,
-    **dict.fromkeys([aten.index_put.default, aten._unsafe_index_put.default], _put),
-    **dict.fromkeys([aten.view.default, aten._unsafe_view.default, aten.reshape.default], _reshaped),
-    **dict.fromkeys(
-        [
-            aten.t.default,
-            aten.transpose.int,
-            aten.permute.default,
-            aten.unsqueeze.default,
-            aten.squeeze.dim,
-            aten.squeeze.dims,
-            aten.expand.default,
-        ],
-        _moved,
-    ),
-    **dict.fromkeys(
-        [
-            aten.convolution.default,
-            aten.convolution_backward.default,
-            aten.avg_pool2d.default,
-            aten.avg_pool2d_backward.default,
-            aten.max_pool2d_with_indices.default,
-            aten.max_pool2d_with_indices_backward.default,
-            aten._adaptive_avg_pool2d.default,
-            aten._adaptive_avg_pool2d_backward.default,
-            aten.upsample_nearest2d.vec,
-        ],
-        _images,
-    ),
-}
-"""What is known of all other operations."""
-
-LINEAR: set[Any] = {
-    aten.add.Tensor,
-    aten.sub.Tensor,
-    aten.neg.default,
-    aten.sum.dim_IntList,
-    aten.sum.default,
-    aten.mean.dim,
-    aten.cat.default,
-    aten.stack.default,
-    aten.slice.Tensor,
-    aten.select.int,
-    aten.slice_backward.default,
-    aten.slice_scatter.default,
-    aten.select_scatter.default,
-    aten.split_with_sizes.default,
-    aten.split.Tensor,
-    aten._to_copy.default,
-    aten.clone.default,
-    aten.view.default,
-    aten._unsafe_view.default,
-    aten.reshape.default,
-    aten.t.default,
-    aten.transpose.int,
-    aten.permute.default,
-    aten.unsqueeze.default,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-    aten.expand.default,
-    aten.mul.Scalar,
-    aten.tril.default,
-    aten.triu.default,
-    aten.flip.default,
-    aten.roll.default,
-    aten.cumsum.default,
-    operator.getitem,
-}
-"""Operations that are linear in all they are given."""
-
-LINEAR_IN_THE_FIRST: set[Any] = {
-    aten.div.Tensor,
-    aten.div.Scalar,
-    aten._weight_norm_interface_backward.default,
-    aten._softmax_backward_data.default,
-    aten._log_softmax_backward_data.default,
-    aten.index.Tensor,
-    aten.index_select.default,
-    aten.gather.default,
-}
-"""Operations that are linear in the first they are given, whatever the others are."""
-
-PUTS: set[Any] = {aten.index_put.default, aten._unsafe_index_put.default}
-"""Operations that are linear in what they put into zeros."""
-
-BILINEAR: set[Any] = {aten.mul.Tensor, aten.mm.default, aten.bmm.default, aten.mv.default}
-"""Operations that are linear in each of the two they are given."""
+        raise MixedError("makes rows from what has none")
+    return apply_rule(node, labels)
 
 
 def _name(node: Node) -> str:
@@ -592,13 +86,3 @@ def _name(node: Node) -> str:
 def _place(node: Node) -> str:
     line = source_of(node)
     return f", in `{line}`" if line else ""
-
-
-def check_result_rows(labels: dict[Node, Label], per_row: Iterable[Any], sums: Iterable[Any]) -> None:
-    """Raises unless results have their rows in front, and gradients of weights are sums over rows."""
-    for node in per_row:
-        if node is not None and labels[node] != Axis(0):
-            raise CannotPlanError(f"a result of the step does not have its rows in front: {labels[node]}")
-    for node in sums:
-        if node is not None and labels[node] != SUMMED and not _is_zero(node):
-            raise CannotPlanError("a weight has a gradient that is no sum over rows")

@@ -21,8 +21,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from unspool.engine.graph import Node, ancestors, descendants, is_size
+from unspool.engine.labels import SUMMED, Label
 from unspool.engine.rewrite import invariants
-from unspool.engine.rows import SUMMED, Label
 from unspool.engine.trace import Trace
 
 

@@ -1,0 +1,47 @@
+"""Operations of torch by what they do with elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unspool.engine.graph import aten
+
+PRODUCTS: set[Any] = {aten.mm.default, aten.bmm.default, aten.mv.default}
+"""Matrix products."""
+
+REDUCTIONS: set[Any] = {
+    aten.sum.dim_IntList,
+    aten.mean.dim,
+    aten.amax.default,
+    aten.amin.default,
+    aten.var.correction,
+    aten.var_mean.correction,
+    aten.logsumexp.default,
+    aten._softmax.default,
+    aten._log_softmax.default,
+    aten._safe_softmax.default,
+    aten._softmax_backward_data.default,
+    aten._log_softmax_backward_data.default,
+    aten.linalg_vector_norm.default,
+}
+"""Elements of one row meet."""
+
+VIEWS: set[Any] = {
+    aten.slice.Tensor,
+    aten.select.int,
+    aten.split_with_sizes.default,
+    aten.split.Tensor,
+    aten.unbind.int,
+    aten.reshape.default,
+    aten.t.default,
+    aten.transpose.int,
+    aten.permute.default,
+    aten.unsqueeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.expand.default,
+    aten.cat.default,
+    aten.stack.default,
+    aten.slice_backward.default,
+}
+"""The same elements under other indices, and zeros beside them."""
