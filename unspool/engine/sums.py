@@ -13,6 +13,7 @@ from torch import fx
 
 from unspool.engine.graph import Node, aten
 from unspool.engine.labels import SUMMED, Axis, Label, MixedError
+from unspool.engine.operations import PRODUCTS, VIEWS
 
 
 def follow_sums(node: Node, labels: dict[Node, Label]) -> Label:
@@ -45,34 +46,19 @@ def is_zero(node: Any) -> bool:
     return node.target in makes and bool(node.args[makes[node.target]] == 0)
 
 
-LINEAR: set[Any] = {
+LINEAR: set[Any] = VIEWS | {
     aten.add.Tensor,
     aten.sub.Tensor,
     aten.neg.default,
     aten.sum.dim_IntList,
     aten.sum.default,
     aten.mean.dim,
-    aten.cat.default,
-    aten.stack.default,
-    aten.slice.Tensor,
-    aten.select.int,
-    aten.slice_backward.default,
     aten.slice_scatter.default,
     aten.select_scatter.default,
-    aten.split_with_sizes.default,
-    aten.split.Tensor,
     aten._to_copy.default,
     aten.clone.default,
     aten.view.default,
     aten._unsafe_view.default,
-    aten.reshape.default,
-    aten.t.default,
-    aten.transpose.int,
-    aten.permute.default,
-    aten.unsqueeze.default,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-    aten.expand.default,
     aten.mul.Scalar,
     aten.tril.default,
     aten.triu.default,
@@ -98,5 +84,5 @@ LINEAR_IN_THE_FIRST: set[Any] = {
 PUTS: set[Any] = {aten.index_put.default, aten._unsafe_index_put.default}
 """Operations that are linear in what they put into zeros."""
 
-BILINEAR: set[Any] = {aten.mul.Tensor, aten.mm.default, aten.bmm.default, aten.mv.default}
+BILINEAR: set[Any] = PRODUCTS | {aten.mul.Tensor}
 """Operations that are linear in each of the two they are given."""
