@@ -19,9 +19,10 @@ from unspool import RNNCell, dynamic_rnn
 from unspool.engine import Options, plain
 from unspool.engine.graph import Node, value
 from unspool.engine.labels import SHARED, Axis, Label
-from unspool.engine.plan import Plan, simplify
+from unspool.engine.plan import Plan
 from unspool.engine.planning import weights_of
 from unspool.engine.reasons import CannotPlanError
+from unspool.engine.rewrites import simplify
 from unspool.engine.rows import follow_rows
 from unspool.engine.run import prepare
 from unspool.engine.trace import Leaf, Trace, trace

@@ -71,6 +71,29 @@ def descendants(graph: fx.Graph, nodes: Iterable[fx.Node], stop: Collection[fx.N
     return found
 
 
+def invariants(graph: fx.Graph, weights: Collection[Node]) -> set[Node]:
+    """What depends on weights (or on nothing) alone: the same at every step, for every row."""
+    found = set(weights)
+    for node in graph.nodes:
+        own = node.op == "get_attr" or (node.op == "call_function" and not is_random(node))
+        if own and all(each in found for each in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def terms_of(node: Node) -> list[Node]:
+    """The terms of a sum of tensors, sums of sums included where nobody else needs them."""
+    found: list[Node] = []
+    for each in node.args[:2]:
+        if is_call(each, aten.add.Tensor) and len(each.users) == 1 and not each.kwargs:
+            found += terms_of(each)
+        elif isinstance(each, fx.Node):
+            found.append(each)
+        else:
+            return [node]
+    return found
+
+
 def insert(before: Node, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Node:
     """A new node in front of `before`, with its value and the source line that `before` came from."""
     with before.graph.inserting_before(before):
@@ -93,8 +116,9 @@ def replace(node: fx.Node, by: fx.Node) -> None:
     node.graph.erase_node(node)
 
 
-def hoist(graph: fx.Graph, nodes: Collection[fx.Node]) -> None:
-    """Moves `nodes`, none of which needs a node outside of them but placeholders, in front of all others."""
+def hoist_invariants(graph: fx.Graph, weights: Collection[fx.Node]) -> None:
+    """Moves what depends on weights alone in front of everything else."""
+    nodes = invariants(graph, weights)
     first = next((node for node in graph.nodes if node.op == "call_function" and node not in nodes), None)
     for node in [node for node in graph.nodes if node in nodes and node.op in ("call_function", "get_attr")]:
         if first is not None:

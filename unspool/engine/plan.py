@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from unspool.engine import rewrite
 from unspool.engine.emit.python import as_python
 from unspool.engine.graph import ancestors, is_random
 from unspool.engine.keep import values_to_keep
@@ -18,6 +17,7 @@ from unspool.engine.labels import SHARED, Axis
 from unspool.engine.phase import Phase, Values
 from unspool.engine.program import lower
 from unspool.engine.reasons import CannotPlanError
+from unspool.engine.rewrites import simplify
 from unspool.engine.rows import check_result_rows, follow_rows
 from unspool.engine.split import Part, split
 from unspool.engine.trace import Trace
@@ -119,32 +119,6 @@ def differentiable(node: fx.Node) -> bool:
     """Whether gradients flow through a node."""
     dtype: torch.dtype = node.meta["val"].dtype
     return dtype.is_floating_point or dtype.is_complex
-
-
-def simplify(traced: Trace) -> None:
-    """Every rewrite, in an order in which each finds what the ones before it have laid open."""
-    graph, weights = traced.graph, traced.weights
-    rewrite.drop_dead(graph)
-    rewrite.take_dropout_apart(graph)
-    rewrite.take_convolutions_apart(graph)
-    rewrite.use_one_name(graph)
-    rewrite.name_sizes(graph, traced.rows)
-    rewrite.drop_identities(graph)
-    rewrite.share_repeated(graph)
-    rewrite.join_slices(graph)
-    rewrite.drop_dead(graph)
-    rewrite.hoist_invariants(graph, weights)
-    rewrite.split_concat_products(graph, weights, traced.state)
-    rewrite.narrow_products(graph, weights)
-    rewrite.stay_in_half(graph, traced.d_new_state)
-    rewrite.reassociate(graph, traced.d_new_state)
-    for carried, new_carried in [(traced.state, traced.new_state), (traced.d_new_state, traced.d_state)]:
-        rewrite.sum_apart(graph, carried)
-        rewrite.drop_dead(graph)
-        rewrite.merge_products(graph, weights, carried, new_carried)
-        rewrite.merge_sums(graph, weights, carried, new_carried)
-    rewrite.share_repeated(graph)
-    rewrite.drop_dead(graph)
 
 
 def _draws(traced: Trace, labels: dict[fx.Node, Any]) -> Part:

@@ -20,9 +20,8 @@ import operator
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from unspool.engine.graph import Node, ancestors, descendants, is_size
+from unspool.engine.graph import Node, ancestors, descendants, invariants, is_size
 from unspool.engine.labels import SUMMED, Label
-from unspool.engine.rewrite import invariants
 from unspool.engine.trace import Trace
 
 
