@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import copy
-import io
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 import torch
-from rich.console import Console
 from torch import Tensor, nn
 
 import unspool
+from tests.comparison import LENGTHS
+from tests.explaining import explain_user_cell, lstm
 from tests.user_cells import USER_CELLS
 from unspool import Checkpoint, Keep, LSTMCell, Recompute, dynamic_rnn, explain
-from unspool.engine.advice import ADVICE, advice
 from unspool.structure import flatten
 
 UNPLANNED = ["branching", "clockwork", "locked_dropout"]
-LENGTHS = [7, 0, 3, 3, 1]
-
-
-def explain_user_cell(name: str, **options: Any) -> unspool.engine.Explanation:
-    user = USER_CELLS[name]
-    return explain(user.make(), user.inputs(5, 7), LENGTHS, user.state(5), user.dtype, **options)
-
-
-def lstm(**options: Any) -> unspool.engine.Explanation:
-    return explain(LSTMCell(8), torch.zeros(2, 5, 3), dtype=torch.float32, **options)
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -88,6 +74,14 @@ def test_random_numbers_are_drawn_ahead() -> None:
     assert "drawn" in str(explain_user_cell("dropout_zoneout"))
 
 
+def test_the_emitter_is_named_and_why_it_is_no_other() -> None:
+    explanation = lstm()
+    assert explanation.emitter == "interpreted"
+    assert explanation.forward is not None
+    assert ("CUDA graph", "it needs a GPU, and the tensors are on cpu") in explanation.forward.passed_over
+    assert "Emitter of the core: interpreted. Not CUDA graph: it needs a GPU" in str(explanation)
+
+
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 
@@ -99,7 +93,7 @@ def test_every_line_of_the_step_is_listed_in_the_order_of_the_code() -> None:
         "h = torch.sigmoid(o) * torch.tanh(c)",
     ]
     assert [line.number for line in lines] == sorted(line.number for line in lines)
-    assert {line.file for line in lines} == {"user_cells.py"}
+    assert {line.file for line in lines} == {"gated.py"}
 
 
 def test_a_line_is_split_between_the_parts() -> None:
@@ -255,162 +249,6 @@ def test_frozen_weights_and_plain_inputs_have_no_backward() -> None:
     cell = LSTMCell(8, input_size=3).requires_grad_(False)
     assert explain(cell, torch.zeros(2, 5, 3), dtype=torch.float32).backward is None
     assert explain(cell, torch.zeros(2, 5, 3, requires_grad=True), dtype=torch.float32).backward is not None
-
-
-# -- cells without a plan ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "reason", "change"),
-    [
-        ("branching", "control flow or shapes depend on the values", "torch.where"),
-        ("clockwork", "the step changes the cell: time", "Carry what changes in the state"),
-        ("locked_dropout", "the step changes the cell: mask", "start_sequence()"),
-    ],
-)
-def test_an_unplanned_cell_is_told_why_and_what_to_change(name: str, reason: str, change: str) -> None:
-    explanation = explain_user_cell(name)
-    assert not explanation.planned
-    assert explanation.reason is not None
-    assert reason in explanation.reason
-    assert explanation.advice is not None
-    assert change in explanation.advice
-    assert explanation.forward is explanation.backward is explanation.memory is explanation.emitter is None
-    assert explanation.products == explanation.lines == ()
-    text = " ".join(str(explanation).split())
-    assert "runs in the plain loop" in text
-    assert change in text
-
-
-class Mixing(unspool.RNNCell):
-    """A cell with whatever step it is given."""
-
-    def __init__(self, step: Callable[[Tensor, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.state_size = self.output_size = 3
-        self.step = step
-
-    def forward(self, x: Tensor, h: Tensor) -> Any:
-        h = self.step(x, h)
-        return h, h
-
-
-@pytest.mark.parametrize(
-    ("step", "change"),
-    [
-        (lambda x, h: x + h - h.mean(0), "every row of the batch by itself"),
-        (lambda x, h: x + h.flip(0), "every row of the batch by itself"),
-        (lambda x, h: x + h / len(h), "never len(x)"),
-        (lambda x, h: x + h + torch.rand(3), "torch.rand_like"),
-        (lambda x, h: x + h.cumsum(0), "every row of the batch by itself"),
-        (lambda x, h: x + torch.from_numpy(h.detach().numpy()), "no NumPy"),
-    ],
-    ids=["mean", "flip", "len", "rand", "cumsum", "numpy"],
-)
-def test_advice_fits_the_step(step: Callable[[Tensor, Tensor], Tensor], change: str) -> None:
-    explanation = explain(Mixing(step), torch.zeros(2, 5, 3), dtype=torch.float32)
-    assert explanation.advice is not None, explanation.reason
-    assert change in explanation.advice, explanation.reason
-
-
-def test_hooks_and_lazy_layers_are_told_apart() -> None:
-    class Lazy(unspool.RNNCell):
-        state_size = output_size = 3
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.mix = nn.LazyLinear(3)
-
-        def forward(self, x: Tensor, h: Tensor) -> Any:
-            h = torch.tanh(self.mix(x) + h)
-            return h, h
-
-    cell, inputs = Lazy(), torch.zeros(2, 5, 4)
-    assert "lazy" in (explain(cell, inputs, dtype=torch.float32).reason or "")
-    dynamic_rnn(cell, inputs, dtype=torch.float32)
-    assert explain(cell, inputs, dtype=torch.float32).planned
-    cell.mix.register_forward_hook(lambda *_: None)
-    assert "Remove the hooks" in (explain(cell, inputs, dtype=torch.float32).advice or "")
-
-
-def test_nothing_to_run_needs_no_advice() -> None:
-    explanation = explain(LSTMCell(8), torch.zeros(2, 5, 3), [0, 0], dtype=torch.float32)
-    assert explanation.reason == "there is nothing to run"
-    assert explanation.advice is None
-    assert "What to change" not in str(explanation)
-    ElementTree.fromstring(explanation.svg())
-
-
-def test_every_reason_in_the_engine_has_its_advice() -> None:
-    sources = [path.read_text() for path in Path(unspool.engine.__file__).parent.rglob("*.py")]
-    raised = re.compile(r'(?:CannotPlanError|MixedError)\(\s*f?"(.*?)"', re.DOTALL)
-    texts = {text for source in sources for text in raised.findall(source)} - {"{_name(node)} {error}{_place(node)}"}
-    assert len(texts) > 30
-    assert [text for text in texts if not any(re.search(pattern, text) for pattern in ADVICE)] == []
-    assert advice("something else") is None
-
-
-# -- looks -------------------------------------------------------------------------------------------------------------
-
-SHOWN = ["lstm_two_linears", "conv_lstm", "dropout_zoneout", "stacked", "peephole_projection", "inplace", "branching"]
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_text_has_a_fixed_width_and_no_colours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    text = str(explain_user_cell(name))
-    assert text.isascii()
-    assert text.isprintable() or set(text) - set(filter(str.isprintable, text)) == {"\n"}
-    assert all(len(line) <= 100 and line == line.rstrip() for line in text.splitlines())
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_picture_and_html_are_well_formed(name: str) -> None:
-    explanation = explain_user_cell(name)
-    svg = ElementTree.fromstring(explanation.svg())
-    assert svg.tag == "{http://www.w3.org/2000/svg}svg"
-    html = ElementTree.fromstring(explanation._repr_html_())
-    assert html.find("{http://www.w3.org/2000/svg}svg") is not None
-    words = " ".join(html.itertext())
-    for product in explanation.products:
-        assert product.shapes in words
-    for line in explanation.lines:
-        assert line.text in words
-
-
-def test_what_the_user_wrote_is_escaped() -> None:
-    class Marked(unspool.RNNCell):
-        state_size = output_size = 2
-
-        def forward(self, x: Tensor, h: Tensor) -> Any:
-            h = torch.where(h < x, x & h, h) if False else torch.minimum(x, h) + len("[bold]<b>&")
-            return h, h
-
-    explanation = explain(Marked(), torch.zeros(2, 5, 2), dtype=torch.float32)
-    assert 'len("[bold]<b>&")' in " ".join(str(explanation).split())
-    assert "&lt;b&gt;&amp;" in explanation._repr_html_()
-    ElementTree.fromstring(explanation._repr_html_())
-
-
-def test_rich_prints_it_with_its_own_console() -> None:
-    console = Console(file=io.StringIO(), record=True, width=100)
-    console.print(lstm())
-    assert "Matrix products" in console.export_text()
-
-
-def test_a_picture_of_many_steps_shows_some() -> None:
-    explanation = explain(LSTMCell(8), torch.zeros(2, 5000, 3), dtype=torch.float32)
-    words = [each.strip() for each in ElementTree.fromstring(explanation.svg()).itertext()]
-    assert "x₅₀₀₀" in words
-    assert len(explanation.svg()) < 40_000
-
-
-def test_the_emitter_is_named_and_why_it_is_no_other() -> None:
-    explanation = lstm()
-    assert explanation.emitter == "interpreted"
-    assert explanation.forward is not None
-    assert ("CUDA graph", "it needs a GPU, and the tensors are on cpu") in explanation.forward.passed_over
-    assert "Emitter of the core: interpreted. Not CUDA graph: it needs a GPU" in str(explanation)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------

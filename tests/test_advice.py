@@ -1,0 +1,108 @@
+"""A cell without a plan is told why, and what to change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import unspool
+from tests.explaining import explain_user_cell
+from unspool import LSTMCell, dynamic_rnn, explain
+from unspool.engine.advice import ADVICE, advice
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "change"),
+    [
+        ("branching", "control flow or shapes depend on the values", "torch.where"),
+        ("clockwork", "the step changes the cell: time", "Carry what changes in the state"),
+        ("locked_dropout", "the step changes the cell: mask", "start_sequence()"),
+    ],
+)
+def test_an_unplanned_cell_is_told_why_and_what_to_change(name: str, reason: str, change: str) -> None:
+    explanation = explain_user_cell(name)
+    assert not explanation.planned
+    assert explanation.reason is not None
+    assert reason in explanation.reason
+    assert explanation.advice is not None
+    assert change in explanation.advice
+    assert explanation.forward is explanation.backward is explanation.memory is explanation.emitter is None
+    assert explanation.products == explanation.lines == ()
+    text = " ".join(str(explanation).split())
+    assert "runs in the plain loop" in text
+    assert change in text
+
+
+class Mixing(unspool.RNNCell):
+    """A cell with whatever step it is given."""
+
+    def __init__(self, step: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.state_size = self.output_size = 3
+        self.step = step
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        h = self.step(x, h)
+        return h, h
+
+
+@pytest.mark.parametrize(
+    ("step", "change"),
+    [
+        (lambda x, h: x + h - h.mean(0), "every row of the batch by itself"),
+        (lambda x, h: x + h.flip(0), "every row of the batch by itself"),
+        (lambda x, h: x + h / len(h), "never len(x)"),
+        (lambda x, h: x + h + torch.rand(3), "torch.rand_like"),
+        (lambda x, h: x + h.cumsum(0), "every row of the batch by itself"),
+        (lambda x, h: x + torch.from_numpy(h.detach().numpy()), "no NumPy"),
+    ],
+    ids=["mean", "flip", "len", "rand", "cumsum", "numpy"],
+)
+def test_advice_fits_the_step(step: Callable[[Tensor, Tensor], Tensor], change: str) -> None:
+    explanation = explain(Mixing(step), torch.zeros(2, 5, 3), dtype=torch.float32)
+    assert explanation.advice is not None, explanation.reason
+    assert change in explanation.advice, explanation.reason
+
+
+def test_hooks_and_lazy_layers_are_told_apart() -> None:
+    class Lazy(unspool.RNNCell):
+        state_size = output_size = 3
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix = nn.LazyLinear(3)
+
+        def forward(self, x: Tensor, h: Tensor) -> Any:
+            h = torch.tanh(self.mix(x) + h)
+            return h, h
+
+    cell, inputs = Lazy(), torch.zeros(2, 5, 4)
+    assert "lazy" in (explain(cell, inputs, dtype=torch.float32).reason or "")
+    dynamic_rnn(cell, inputs, dtype=torch.float32)
+    assert explain(cell, inputs, dtype=torch.float32).planned
+    cell.mix.register_forward_hook(lambda *_: None)
+    assert "Remove the hooks" in (explain(cell, inputs, dtype=torch.float32).advice or "")
+
+
+def test_nothing_to_run_needs_no_advice() -> None:
+    explanation = explain(LSTMCell(8), torch.zeros(2, 5, 3), [0, 0], dtype=torch.float32)
+    assert explanation.reason == "there is nothing to run"
+    assert explanation.advice is None
+    assert "What to change" not in str(explanation)
+    ElementTree.fromstring(explanation.svg())
+
+
+def test_every_reason_in_the_engine_has_its_advice() -> None:
+    sources = [path.read_text() for path in Path(unspool.engine.__file__).parent.rglob("*.py")]
+    raised = re.compile(r'(?:CannotPlanError|MixedError)\(\s*f?"(.*?)"', re.DOTALL)
+    texts = {text for source in sources for text in raised.findall(source)} - {"{_name(node)} {error}{_place(node)}"}
+    assert len(texts) > 30
+    assert [text for text in texts if not any(re.search(pattern, text) for pattern in ADVICE)] == []
+    assert advice("something else") is None
