@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unspool.engine.advice import advice
-from unspool.engine.emit import passed_over
+from unspool.engine.emit.graphed import Graphed
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.explanation import Direction, Explanation, Extent, Kept, Line, MemoryUse
 from unspool.engine.graph import place_of
@@ -75,15 +75,25 @@ def _direction(call: Call, phase: Phase, name: str) -> Direction:
     programs = {part: lower(getattr(phase.split, part), labels) for part in RUNS}
     counts = {part: len(program.instructions) for part, program in programs.items()}
     draws = lower(call.plan.draws, labels) if name != "backward" else None
+    emitter, passed_over = _emitter(call, phase)
     return Direction(
         **counts,
         draws=0 if draws is None else len(draws.instructions),
         products=tuple(each for part, program in programs.items() for each in products_of(program, name, part, rows)),
         operations=tuple(each.name for each in phase.core.instructions),
         program=str(phase.core),
-        emitter=Interpreted.name if call.layout.sorted else phase.loop.name,
-        passed_over=passed_over(call.layout.device, ragged=call.layout.sorted),
+        emitter=emitter,
+        passed_over=tuple(passed_over.items()),
+        source=phase.loop.source,
     )
+
+
+def _emitter(call: Call, phase: Phase) -> tuple[str, dict[str, str]]:
+    """What runs the core of this call, and what does not, with the reasons."""
+    phase.wait()
+    if phase.loop.name == Graphed.name and call.layout.sorted:
+        return Interpreted.name, {Graphed.name: "rows end at different steps, and a graph has fixed shapes"}
+    return phase.loop.name, phase.passed_over
 
 
 def _lines(call: Call, forward: Phase) -> list[Line]:

@@ -48,6 +48,7 @@ class Direction:
         program: the core as every emitter takes it.
         emitter: what runs the core.
         passed_over: the other emitters, each with the reason why it does not run the core.
+        source: the code that runs the core.
     """
 
     invariant: int
@@ -61,6 +62,7 @@ class Direction:
     program: str
     emitter: str
     passed_over: tuple[tuple[str, str], ...]
+    source: str
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,12 @@ class Explanation:
     def emitter(self) -> str | None:
         """What runs the core forwards; None if there is no plan."""
         return None if self.forward is None else self.forward.emitter
+
+    @property
+    def source(self) -> str | None:
+        """The code that runs the core, forwards and then backwards; None if there is no plan."""
+        directions = [each for each in (self.forward, self.backward) if each is not None]
+        return "\n".join(each.source for each in directions) or None
 
     def svg(self) -> str:
         """A picture of how the chain of steps is folded, as SVG."""

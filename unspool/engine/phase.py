@@ -1,22 +1,28 @@
-"""One direction of a loop, forward or adjoint: its parts, made runnable."""
+"""One direction of a loop, forward or adjoint: its split, and what runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import os
+from collections.abc import Sequence
 
 from torch import Tensor, fx
 
 from unspool.engine.core import lower_core
-from unspool.engine.emit import emit
-from unspool.engine.emit.python import as_python
-from unspool.engine.graph import aten
-from unspool.engine.labels import SHARED, SUMMED, Label
-from unspool.engine.program import lower
-from unspool.engine.split import Part, Split
+from unspool.engine.emit.chunk import Loop
+from unspool.engine.emit.cpp.loop import Compiled
+from unspool.engine.emit.cpp.lowering import has_form
+from unspool.engine.emit.graphed import Graphed
+from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.fold import fold
+from unspool.engine.labels import SUMMED, Label
+from unspool.engine.parts import Parts, Shared, Values
+from unspool.engine.reasons import CannotPlanError
+from unspool.engine.split import Split
 from unspool.engine.trace import Trace
 
-Values = dict[fx.Node, Tensor]
-"""Tensors by the node of the plan's graph that they are values of."""
+log = logging.getLogger("unspool")
 
 
 class Phase:
@@ -31,32 +37,37 @@ class Phase:
     def __init__(self, split: Split, trace: Trace, labels: dict[fx.Node, Label]) -> None:
         self.split = split
         self.core = lower_core(split, labels)
-        device = trace.inputs[0].meta["val"].device
-        self.loop = emit(self.core, device)
-        self._invariant, self._before, self._after, self._total = (
-            as_python(lower(getattr(split, name), labels), name, device)[0]
-            for name in ("invariant", "before", "after", "total")
-        )
-        outside = [node for node in split.core.inputs if node not in split.carried]
-        self._shared = [node for node in outside if labels[node] == SHARED]
-        self._streamed = [node for node in outside if labels[node] != SHARED]
-        factors = {node.args[1] for node in split.core.nodes if node.target is aten.mm.default}
-        self._matrices = [node for node in self._shared if node in factors] if device.type == "cpu" else []
-        self.sums = [
-            node for part in (split.before, split.core, split.after) for node in part.outputs if labels[node] == SUMMED
-        ]
+        self.passed_over: dict[str, str] = {}
+        """Emitters that do not run the core, each with the reason."""
+        self._labels, self._device = labels, trace.inputs[0].meta["val"].device
+        parts = (split.before, split.core, split.after)
+        self.sums = [node for part in parts for node in part.outputs if labels[node] == SUMMED]
+        self._parts = self._choose()
 
-    def begin(self, weights: Values) -> Values:
+    @property
+    def loop(self) -> Loop:
+        """What runs the core."""
+        return self._parts.loop
+
+    def begin(self, weights: Values) -> Shared:
         """What is the same for all steps, weights included."""
-        shared = {**weights, **_run(self.split.invariant, self._invariant, 0, weights)}
-        # Copied once, read at every step.
-        laid_out = {node: _laid_out(shared[node]) for node in self._matrices}
-        return {**shared, **laid_out}
+        try:
+            return self._parts.begin(weights)
+        except CannotEmitError as reason:  # known only now, since compilers work in the background
+            self._parts = self._interpreted(str(reason))
+            return self._parts.begin(weights)
+
+    def wait(self) -> None:
+        """Waits until it is known what runs the core."""
+        try:
+            self.loop.wait()
+        except CannotEmitError as reason:
+            self._parts = self._interpreted(str(reason))
 
     def run(
         self,
         counts: Sequence[int],
-        shared: Values,
+        shared: Shared,
         known: Values,
         carried: Sequence[Tensor],
         *,
@@ -73,35 +84,52 @@ class Phase:
             reverse: whether time runs backwards.
             into: tensors for values of the core to be written to.
         """
-        rows = sum(counts)
-        values = {**shared, **known}
-        values.update(_run(self.split.before, self._before, rows, values))
-        streamed = [values[node] for node in self._streamed]
-        targets = None if into is None else [into.get(node) for node in self.split.core.outputs]
-        new, emitted = self.loop(
-            counts, [values[node] for node in self._shared], streamed, carried, reverse=reverse, into=targets
-        )
-        values.update(zip(self.split.core.outputs, emitted, strict=True))
-        values.update(_run(self.split.after, self._after, rows, values))
-        return new, values
+        return shared.parts.run(counts, shared, known, carried, reverse=reverse, into=into)
 
-    def finish(self, shared: Values, sums: Values) -> Values:
+    def finish(self, shared: Shared, sums: Values) -> Values:
         """Everything that is the same for all rows: what depends on sums over all chunks, and what does not."""
-        values = {**shared, **sums}
-        return {**values, **_run(self.split.total, self._total, 0, values)}
+        return shared.parts.finish(shared, sums)
+
+    # -- which emitter -------------------------------------------------------------------------------------------------
+
+    def _choose(self) -> Parts:
+        if self._device.type == "cuda":
+            return self._by(Graphed(Interpreted(self.core, self._device)), self.split)
+        self.passed_over[Graphed.name] = f"it needs a GPU, and the tensors are on {self._device.type}"
+        try:
+            if os.environ.get("UNSPOOL_EMIT") == Interpreted.name:
+                raise CannotEmitError(f"the environment says UNSPOOL_EMIT={Interpreted.name}")
+            if self._device.type != "cpu":
+                raise CannotEmitError(f"it runs on CPUs, and the tensors are on {self._device.type}")
+            split = self._folded()
+            return self._by(Compiled(lower_core(split, self._labels)), split)
+        except CannotEmitError as reason:
+            return self._interpreted(str(reason))
+
+    def _by(self, loop: Loop, split: Split) -> Parts:
+        return Parts(split, self._labels, loop, self._device)
+
+    def _interpreted(self, reason: str) -> Parts:
+        self.passed_over[Compiled.name] = reason
+        _say_once(reason)
+        return self._by(Interpreted(self.core, self._device), self.split)
+
+    def _folded(self) -> Split:
+        split = fold(self.split, self._labels, has_form)
+        try:
+            lower_core(split, self._labels)
+        except CannotPlanError:  # rows that can be told apart at one border cannot at another
+            return self.split
+        return split
 
 
-def _laid_out(matrix: Tensor) -> Tensor:
-    """A matrix as a CPU multiplies few rows with it fastest: along its longer side, measured with MKL."""
-    wide = matrix.shape[1] > matrix.shape[0]
-    return matrix.t().contiguous().t() if wide else matrix.contiguous()
+_said: set[str] = set()
 
 
-def _run(part: Part, function: Callable[..., tuple[Tensor, ...]], rows: int, values: Values) -> Values:
-    if not part.outputs:
-        return {}
-    results = function(rows, *(values[node] for node in part.inputs))
-    return dict(zip(part.outputs, results, strict=True))
+def _say_once(reason: str) -> None:
+    if reason not in _said:
+        _said.add(reason)
+        log.info("a core is interpreted, not compiled: %s", reason)
 
 
 def add_sums(total: Values, phase: Phase, values: Values) -> None:

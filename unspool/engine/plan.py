@@ -14,7 +14,8 @@ from unspool.engine.emit.python import as_python
 from unspool.engine.graph import ancestors, is_random
 from unspool.engine.keep import values_to_keep
 from unspool.engine.labels import SHARED, Axis
-from unspool.engine.phase import Phase, Values
+from unspool.engine.parts import Values
+from unspool.engine.phase import Phase
 from unspool.engine.program import lower
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.rewrites import simplify

@@ -12,7 +12,8 @@ from torch import Tensor, fx
 from unspool.engine.history import History
 from unspool.engine.layout import Layout
 from unspool.engine.memory import Checkpoint, Keep, Memory
-from unspool.engine.phase import Phase, Values, add_sums
+from unspool.engine.parts import Shared, Values
+from unspool.engine.phase import Phase, add_sums
 from unspool.engine.plan import Plan, Schedule, differentiable
 from unspool.engine.random import RandomState
 
@@ -144,7 +145,7 @@ def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> 
 def _forward_chunk(
     call: Call,
     phase: Phase,
-    shared: Values,
+    shared: Shared,
     inputs: Tensors,
     drawn: Values,
     carried: Tensors,
@@ -211,7 +212,7 @@ def _backward(
     sums: Values = {}
     with torch.autocast(layout.device.type, enabled=False):
         shared = adjoint.begin(weights)
-        again = schedule.forward.begin(weights) if isinstance(call.memory, Checkpoint) else {}
+        again = schedule.forward.begin(weights) if isinstance(call.memory, Checkpoint) else None
         carried = [
             torch.zeros_like(leaf) if d is None else layout.sort(d)
             for d, leaf, node in zip(d_final, state, traced.state, strict=True)
@@ -247,7 +248,7 @@ def _backward(
 def _kept_chunks(
     call: Call,
     schedule: Schedule,
-    shared: Values,
+    shared: Shared | None,
     inputs: Tensors,
     history: History,
     start: int,
@@ -259,6 +260,7 @@ def _kept_chunks(
         for begin, end in reversed(chunks):
             yield begin, end, dict(zip(schedule.kept, history.take(), strict=True))
         return
+    assert shared is not None
     drawn_nodes = [node for node in schedule.kept if node in call.plan.draws.outputs]
     drawn = [dict(zip(drawn_nodes, history.take(), strict=True)) for _ in chunks]
     carried = history.take()

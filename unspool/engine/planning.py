@@ -19,7 +19,7 @@ from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
 from unspool.engine.graph import TORCH
-from unspool.engine.phase import Values
+from unspool.engine.parts import Values
 from unspool.engine.plan import Plan
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.trace import Leaf, trace

@@ -36,7 +36,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Split:
-    """A graph in its parts. `carried` becomes `new_carried` from step to step; a None there is zero."""
+    """A graph in its parts.
+
+    `carried` becomes `new_carried` from step to step; a None there is zero. `wanted` are the results of every step, and
+    sums over rows.
+    """
 
     invariant: Part
     before: Part
@@ -45,6 +49,7 @@ class Split:
     total: Part
     carried: tuple[Node, ...]
     new_carried: tuple[Node | None, ...]
+    wanted: tuple[Node, ...]
 
 
 def split(
@@ -84,6 +89,27 @@ def split(
     after = [node for node in rest if node in moving and node not in in_core]
     before = [node for node in rest if node not in moving]
 
+    invariant = [node for node in nodes if node in same]
+    return _assemble(invariant, before, core, after, total, carried, new_carried, wanted)
+
+
+def regroup(split: Split, before: Sequence[Node], core: Sequence[Node], after: Sequence[Node]) -> Split:
+    """The same split with its nodes otherwise divided among before, core and after."""
+    invariant, total = split.invariant.nodes, split.total.nodes
+    return _assemble(invariant, before, core, after, total, split.carried, split.new_carried, split.wanted)
+
+
+def _assemble(
+    invariant: Sequence[Node],
+    before: Sequence[Node],
+    core: Sequence[Node],
+    after: Sequence[Node],
+    total: Sequence[Node],
+    carried: Sequence[Node],
+    new_carried: Sequence[Node | None],
+    wanted: Sequence[Node],
+) -> Split:
+    """The parts, each with what it takes from the others and what it puts out for them."""
     handed_on = [node for node in new_carried if node is not None]
 
     def part(own: Sequence[Node], *others: Sequence[Node], also: Sequence[Node] = ()) -> Part:
@@ -99,13 +125,14 @@ def split(
     core_inputs = _unique([*core_part.inputs, *(node for node in through if node not in core)])
     core_outputs = _unique([*core_part.outputs, *(node for node in through if node in carried)])
     return Split(
-        invariant=part([node for node in nodes if node in same], before, core, after, total),
+        invariant=part(invariant, before, core, after, total),
         before=part(before, core, after, total, also=handed_on),
         core=Part(core_part.nodes, core_inputs, core_outputs),
         after=part(after, total),
         total=part(total),
         carried=tuple(carried),
         new_carried=tuple(new_carried),
+        wanted=tuple(wanted),
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unspool.engine.emit.chunk import Chunk, Results
 from unspool.engine.emit.interpreted import Interpreted
 
 log = logging.getLogger("unspool")
@@ -49,36 +50,26 @@ class Graphed:
         self._tries = 0
         self._lock = threading.Lock()
 
-    def __call__(
-        self,
-        counts: Sequence[int],
-        shared: Sequence[Tensor],
-        streamed: Sequence[Tensor],
-        carried: Sequence[Tensor],
-        *,
-        reverse: bool = False,
-        into: Sequence[Tensor | None] | None = None,
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """Runs every step of a chunk, as `Interpreted` does."""
-        stream = torch.cuda.current_stream()
+    def wait(self) -> None:
+        """It always can."""
+
+    def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
+        """As they are."""
+        return list(shared)
+
+    def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
+        """Runs every step of a chunk."""
+        counts, stream = chunk.counts, torch.cuda.current_stream()
         key = (len(counts), counts[0], stream.stream_id)
         with self._lock:
             recording = None
             if counts[0] == counts[-1] and not torch.cuda.is_current_stream_capturing():
-                recording = self._recording(key, counts, shared, streamed, carried, reverse)
+                recording = self._recording(key, shared, chunk)
             if recording is not None:
-                return self._replay(recording, [*shared, *streamed, *carried], into)
-        return self._loop(counts, shared, streamed, carried, reverse=reverse, into=into)
+                return self._replay(recording, [*shared, *chunk.streamed, *chunk.carried], chunk.into)
+        return self._loop(shared, chunk)
 
-    def _recording(
-        self,
-        key: Hashable,
-        counts: Sequence[int],
-        shared: Sequence[Tensor],
-        streamed: Sequence[Tensor],
-        carried: Sequence[Tensor],
-        reverse: bool,
-    ) -> _Recording | None:
+    def _recording(self, key: Hashable, shared: Sequence[Tensor], chunk: Chunk) -> _Recording | None:
         """The graph for such a chunk; None where it cannot be, or is not yet known to be worth it."""
         if key in self._recordings:
             self._recordings.move_to_end(key)
@@ -89,7 +80,7 @@ class Graphed:
             return None
         self._tries += 1
         try:
-            self._recordings[key] = self._record(counts, shared, streamed, carried, reverse)
+            self._recordings[key] = self._record(shared, chunk)
         except RuntimeError as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
@@ -99,21 +90,16 @@ class Graphed:
             self._recordings.popitem(last=False)
         return self._recordings[key]
 
-    def _record(
-        self,
-        counts: Sequence[int],
-        shared: Sequence[Tensor],
-        streamed: Sequence[Tensor],
-        carried: Sequence[Tensor],
-        reverse: bool,
-    ) -> _Recording:
-        inputs = [torch.empty_like(each, memory_format=torch.contiguous_format) for each in [*streamed, *carried]]
+    def _record(self, shared: Sequence[Tensor], chunk: Chunk) -> _Recording:
+        given = [*chunk.streamed, *chunk.carried]
+        inputs = [torch.empty_like(each, memory_format=torch.contiguous_format) for each in given]
         # Matrices keep their layout, which the libraries' choice of an algorithm depends on.
         inputs = [*(torch.empty_strided(m.shape, m.stride(), dtype=m.dtype, device=m.device) for m in shared), *inputs]
-        first, second = len(shared), len(shared) + len(streamed)
+        first, second = len(shared), len(shared) + len(chunk.streamed)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            new, emitted = self._loop(counts, inputs[:first], inputs[first:second], inputs[second:], reverse=reverse)
+            own = Chunk(chunk.counts, inputs[first:second], inputs[second:], chunk.reverse)
+            new, emitted = self._loop(inputs[:first], own)
         return _Recording(graph, inputs, new, emitted)
 
     def _replay(

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from unspool.engine.core import Core
+from unspool.engine.emit.chunk import Chunk, Results
 from unspool.engine.emit.python import as_python
+from unspool.engine.graph import aten
 from unspool.engine.program import Program, Value
 
 
@@ -24,7 +26,7 @@ class Interpreted:
     def step(rows, h, x):
         y = h + x
         return (y, y)
-    >>> carried, emitted = loop([2, 1], [], [torch.ones(3, 3)], [torch.zeros(2, 3)])
+    >>> carried, emitted = loop([], Chunk([2, 1], [torch.ones(3, 3)], [torch.zeros(2, 3)]))
     >>> carried[0][:, 0], emitted[0][:, 0]
     (tensor([2., 1.]), tensor([1., 1., 2.]))
     """
@@ -35,38 +37,29 @@ class Interpreted:
         self.core = core
         self._zeros = [k for k, each in enumerate(core.new_carried) if each is None]
         handed_on = [old if new is None else new for old, new in zip(core.carried, core.new_carried, strict=True)]
+        factors = [each.arguments[1] for each in core.instructions if each.operation is aten.mm.default]
+        self._matrices = {each for each in core.shared if each in factors} if device.type == "cpu" else set[Value]()
         inputs = (*core.carried, *core.streamed, *core.shared)
         self._step, self.source = as_python(
             Program(inputs, core.instructions, (*handed_on, *core.emitted)), "step", device
         )
 
-    def __call__(
-        self,
-        counts: Sequence[int],
-        shared: Sequence[Tensor],
-        streamed: Sequence[Tensor],
-        carried: Sequence[Tensor],
-        *,
-        reverse: bool = False,
-        into: Sequence[Tensor | None] | None = None,
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """Runs every step of a chunk.
+    def wait(self) -> None:
+        """It always can."""
 
-        Args:
-            counts: how many rows each step has: the first ones of those carried. They never grow with time.
-            shared: the core's `shared` values.
-            streamed: its `streamed` values, the rows of all steps one after another.
-            carried: its `carried` values, for the rows of the first step in time.
-            reverse: whether to run from the last step to the first; `counts` and `streamed` stay in order of time.
-            into: for each of the core's `emitted` values, a tensor to write it to, or None.
+    def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
+        """Matrices are copied once, since they are read at every step."""
+        return [
+            _laid_out(each) if like in self._matrices else each
+            for each, like in zip(shared, self.core.shared, strict=True)
+        ]
 
-        Returns:
-            What is carried after the last step run, with as many rows as were given: those that a step does not have
-            stay as they were. And the emitted values, in order of time, laid out like `streamed`.
-        """
+    def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
+        """Runs every step of a chunk."""
+        counts, streamed, carried = chunk.counts, chunk.streamed, chunk.carried
         by_step = [_by_step(each, like, counts) for each, like in zip(streamed, self.core.streamed, strict=True)]
         steps = list(zip(*by_step, strict=True)) or [()] * len(counts)
-        order = range(len(counts) - 1, -1, -1) if reverse else range(len(counts))
+        order = range(len(counts) - 1, -1, -1) if chunk.reverse else range(len(counts))
         width, emitted, step = len(carried), list[tuple[Tensor, ...]](), self._step
         running = counts[order[0]]
         now: Sequence[Tensor] = carried if running == counts[0] else [each[:running] for each in carried]
@@ -86,11 +79,17 @@ class Interpreted:
             emitted.append(results[width:])
         if ended:
             now = [torch.cat(pieces) for pieces in zip(now, *reversed(ended), strict=True)]
-        if reverse:
+        if chunk.reverse:
             emitted.reverse()
-        targets = into or [None] * len(self.core.emitted)
+        targets = chunk.into or [None] * len(self.core.emitted)
         columns = zip(zip(*emitted, strict=True), self.core.emitted, targets, strict=True)
         return list(now), [_joined(column, like, target) for column, like, target in columns]
+
+
+def _laid_out(matrix: Tensor) -> Tensor:
+    """A matrix as a CPU multiplies few rows with it fastest: along its longer side, measured with MKL."""
+    wide = matrix.shape[1] > matrix.shape[0]
+    return matrix.t().contiguous().t() if wide else matrix.contiguous()
 
 
 def _by_step(streamed: Tensor, like: Value, counts: Sequence[int]) -> Sequence[Tensor]:

@@ -1,0 +1,131 @@
+// Functions of one number that a compiler can run on many at once: no branches, no tables, no calls.
+//
+// Largest errors against float64 (float) and 80-bit (double) results are stated in docs/engine.md and held by a test.
+// NaN stays NaN, infinities go where the limits are.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace unspool {
+
+template <typename T> struct Format;
+
+template <> struct Format<float> {
+  using Bits = int32_t;
+  static constexpr int mantissa = 23, bias = 127, exp_terms = 7, log_terms = 5;
+  static constexpr float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  static constexpr float log2e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+  static constexpr float largest = 89.0f, smallest = -104.0f, tiny = 1.17549435e-38f, unit = 16777216.0f;
+  static constexpr int unit_exponent = 24;
+};
+
+template <> struct Format<double> {
+  using Bits = int64_t;
+  static constexpr int mantissa = 52, bias = 1023, exp_terms = 13, log_terms = 11;
+  static constexpr double shift = 6755399441055744.0;  // 1.5 * 2^52
+  static constexpr double log2e = 1.4426950408889634, ln2_high = 0.693147180369123816490,
+                          ln2_low = 1.90821492927058770002e-10;
+  static constexpr double largest = 710.0, smallest = -746.0, tiny = 2.2250738585072014e-308,
+                          unit = 18014398509481984.0;
+  static constexpr int unit_exponent = 54;
+};
+
+template <typename To, typename From> inline To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+// 2^n, for n in the range of normal numbers.
+template <typename T> inline T power_of_two(typename Format<T>::Bits n) {
+  return bits_as<T>((n + Format<T>::bias) << Format<T>::mantissa);
+}
+
+// e^r - 1 for |r| <= ln(2) / 2: r + r^2 (1/2 + r (1/3! + r (...))), a Taylor series from its smallest term.
+template <typename T> inline T small_expm1(T r) {
+  T sum = 1;
+  for (int k = Format<T>::exp_terms; k > 2; k--) sum = 1 + sum * r * (T(1) / k);
+  return r + r * r * (T(0.5) * sum);
+}
+
+template <typename T> struct Reduced {
+  T rest;                           // x - n ln(2)
+  typename Format<T>::Bits n;       // the integer nearest to x / ln(2)
+};
+
+template <typename T> inline Reduced<T> reduce(T x) {
+  using F = Format<T>;
+  const T shifted = x * F::log2e + F::shift, n = shifted - F::shift;
+  using Bits = typename F::Bits;
+  return {(x - n * F::ln2_high) - n * F::ln2_low, bits_as<Bits>(shifted) - bits_as<Bits>(F::shift)};
+}
+
+template <typename T> inline T exp(T x) {
+  using F = Format<T>;
+  x = x > F::largest ? F::largest : x;
+  x = x < F::smallest ? F::smallest : x;
+  const Reduced<T> r = reduce(x);
+  const auto half = r.n >> 1;  // in two steps, since 2^n alone may overflow or be subnormal
+  return (1 + small_expm1(r.rest)) * power_of_two<T>(half) * power_of_two<T>(r.n - half);
+}
+
+// e^x - 1 for 0 <= x <= 40.
+template <typename T> inline T positive_expm1(T x) {
+  const Reduced<T> r = reduce(x);
+  const T scale = power_of_two<T>(r.n);
+  return scale * small_expm1(r.rest) + (scale - 1);
+}
+
+template <typename T> inline T tanh(T x) {
+  T twice = 2 * std::fabs(x);
+  twice = twice > 40 ? T(40) : twice;
+  const T e = positive_expm1(twice);
+  return std::copysign(e / (e + 2), x);
+}
+
+template <typename T> inline T sigmoid(T x) { return 1 / (1 + exp(-x)); }
+
+template <typename T> inline T log(T x) {
+  using F = Format<T>;
+  using Bits = typename F::Bits;
+  const bool subnormal = x < F::tiny;
+  const Bits bits = bits_as<Bits>(subnormal ? x * F::unit : x);
+  // The exponent n for which m = x / 2^n is nearest to 1: between sqrt(1/2) and sqrt(2).
+  const Bits root = bits_as<Bits>(T(0.70710678118654752440));
+  const Bits n = (bits - root) >> F::mantissa;
+  const T m = bits_as<T>(bits - (n << F::mantissa));
+  const T s = (m - 1) / (m + 1), square = s * s;
+  T sum = T(1) / (2 * F::log_terms + 1);  // atanh(s) / s
+  for (int k = F::log_terms - 1; k > 0; k--) sum = T(1) / (2 * k + 1) + square * sum;
+  const T exponent = T(n - (subnormal ? F::unit_exponent : 0));
+  const T f = m - 1, half = T(0.5) * f * f;  // log(m) = f - (f^2/2 - s (f^2/2 + 2 s^2 sum))
+  T result = exponent * F::ln2_high - ((half - (s * (half + 2 * square * sum) + exponent * F::ln2_low)) - f);
+  result = x == 0 ? -HUGE_VAL : result;
+  result = x < 0 ? T(NAN) : result;
+  return x == T(HUGE_VAL) || x != x ? x : result;
+}
+
+template <typename T> inline T log1p(T x) {
+  const T y = 1 + x;
+  const T rounding = y == T(HUGE_VAL) ? T(0) : (x - (y - 1)) / y;
+  return y == 0 ? T(-HUGE_VAL) : log(y) + rounding;
+}
+
+template <typename T> inline T expm1(T x) {
+  const T size = std::fabs(x);
+  const Reduced<T> r = reduce(size > 1 ? T(0) : x);
+  const T scale = power_of_two<T>(r.n);
+  const T near_zero = scale * small_expm1(r.rest) + (scale - 1);
+  return size > 1 || x != x ? exp(x) - 1 : near_zero;
+}
+
+template <typename T> inline T sign(T x) { return x != x ? x : T((x > 0) - (x < 0)); }
+
+// The larger and the smaller of two; NaN if either is.
+template <typename T> inline T larger(T a, T b) { return a > b || a != a ? a : b; }
+template <typename T> inline T smaller(T a, T b) { return a < b || a != a ? a : b; }
+
+}  // namespace unspool

@@ -1,0 +1,97 @@
+// What a loop's steps are told, and how their rows are divided among workers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <sched.h>
+
+namespace unspool {
+
+// One chunk of steps. Rows are contiguous; streamed and emitted values have those of all steps one after another.
+struct Chunk {
+  int64_t steps;
+  int64_t reverse;             // whether to run from the last step to the first
+  int64_t rows;                // of the first step in time; they never grow with time
+  const int64_t* counts;       // the rows of each step
+  const int64_t* starts;       // the rows of all steps before it
+  void* const* shared;         // matrices packed, everything else as it is
+  void* const* streamed;
+  void* const* emitted;
+  void* const* carried;        // taken over and handed on, in place
+};
+
+// What a loop needs besides, in bytes and operations a row.
+struct Needs {
+  int64_t block;               // scratch for every row
+  int64_t products;            // scratch for every row, for results of products
+  int64_t row;                 // scratch for one row at a time
+  int64_t product_work;        // multiplications and additions of a step's products
+  int64_t other_work;          // elements computed in a step
+  int64_t carried_count, emitted_count;
+  const int64_t* carried_bytes;
+  const int64_t* emitted_bytes;
+};
+
+// Where workers wait for each other.
+class Barrier {
+ public:
+  void wait(int64_t workers) {
+    const int64_t round = round_.load(std::memory_order_relaxed);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
+      arrived_.store(0, std::memory_order_relaxed);
+      round_.store(round + 1, std::memory_order_release);
+    } else {
+      for (int64_t spins = 0; round_.load(std::memory_order_acquire) == round; spins++)
+        if (spins > 4096) sched_yield();  // somebody else needs the processor
+    }
+  }
+
+ private:
+  alignas(64) std::atomic<int64_t> arrived_{0};
+  alignas(64) std::atomic<int64_t> round_{0};
+};
+
+template <typename T>
+using Multiply = void (*)(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
+                          const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t share, int64_t shares);
+
+// Which rows a worker has: `first`, `first + apart`, ... below `end`. Or, where there are fewer rows than workers, all
+// of them, but only a share of each product's columns; it then has state and outputs of its own, and only the first
+// worker's are seen.
+struct Worker {
+  int64_t first, apart, end;
+  int64_t share, shares;
+  int64_t visible;             // 1, or 0 if what it emits is thrown away
+  char* block;
+  char* products;
+  int64_t other_products;      // how far away the products of odd steps are
+  char* row;
+  void* const* carried;
+  void* const* emitted;
+  Barrier* barrier;
+  Multiply<float> multiply_float;
+  Multiply<double> multiply_double;
+
+  int64_t rows(int64_t count) const {
+    const int64_t below = count < end ? count : end;
+    return below <= first ? 0 : (below - first + apart - 1) / apart;
+  }
+
+  // out = left @ matrix + added, for `rows` rows; distances between rows are counted in elements.
+  void multiply(int64_t rows, int64_t depth, int64_t width, const float* left, int64_t left_apart, const float* panels,
+                const float* added, int64_t added_apart, float* out, int64_t out_apart) const {
+    multiply_float(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share, shares);
+  }
+  void multiply(int64_t rows, int64_t depth, int64_t width, const double* left, int64_t left_apart,
+                const double* panels, const double* added, int64_t added_apart, double* out, int64_t out_apart) const {
+    multiply_double(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share, shares);
+  }
+  void meet() const {
+    if (shares > 1) barrier->wait(shares);
+  }
+};
+
+using Steps = void (*)(const Chunk&, const Worker&);
+
+}  // namespace unspool

@@ -1,0 +1,171 @@
+"""A core as a compiled C++ loop."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from unspool.engine.core import Core
+from unspool.engine.emit.chunk import Chunk, Results
+from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.lowering import lower
+from unspool.engine.emit.cpp.passes import Pass, arrange
+from unspool.engine.emit.cpp.row import Row
+from unspool.engine.emit.cpp.runtime import Needs, Runtime, Told, header, pointers, runtime_build
+from unspool.engine.emit.cpp.source import Printer
+from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
+from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.program import Value
+
+FUNCTION = """
+extern "C" __attribute__((visibility("default")))
+void steps(const unspool::Chunk& chunk, const unspool::Worker& worker) {{
+  for (int64_t k = 0; k < chunk.steps; k++) {{
+    const int64_t time = chunk.reverse ? chunk.steps - 1 - k : k;
+    const int64_t rows = worker.rows(chunk.counts[time]);
+    if (rows == 0) continue;
+    [[maybe_unused]] const int64_t start = chunk.starts[time];
+    [[maybe_unused]] char* const products = worker.products + k % 2 * worker.other_products;
+
+{body}  }}
+}}
+"""
+
+
+class Compiled:
+    """Runs a core over a chunk of steps in one call."""
+
+    name = "c++"
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.source, self._matrices, self._needs = _emit(core)
+        self._runtime = runtime_build()
+        self._build = Build.of(header("functions.h", "loop.h") + self.source)
+        self._carried_bytes = _bytes(core.carried)
+        self._emitted_bytes = _bytes(core.emitted)
+        self._needs.carried_count, self._needs.emitted_count = len(core.carried), len(core.emitted)
+        self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
+        self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
+        self._steps = 0
+
+    def wait(self) -> None:
+        """Waits until it is compiled.
+
+        Raises:
+            CannotEmitError: if it cannot be.
+        """
+        if not self._steps:
+            self._runtime.library()
+            function = ctypes.cast(self._build.library().steps, ctypes.c_void_p)
+            self._steps = function.value or 0
+
+    def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
+        """The core's `shared` values as its steps read them: matrices of products packed."""
+        self.wait()
+        runtime = Runtime.get()
+        plain = [each.contiguous() for each in shared]
+        packed = [
+            runtime.pack(torch.as_strided(plain[each.buffer.index], each.shape, each.strides, each.offset))
+            for each in self._matrices
+        ]
+        return [*plain, *packed]
+
+    def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
+        """Runs every step of a chunk."""
+        counts = chunk.counts
+        total = sum(counts)
+        given = [_rows_first(each, like) for each, like in zip(chunk.streamed, self.core.streamed, strict=True)]
+        state = [each.clone(memory_format=torch.contiguous_format) for each in chunk.carried]
+        targets = chunk.into or [None] * len(self.core.emitted)
+        emitted = [
+            target if target is not None and _can_take(target, like) else _space(like, total)
+            for target, like in zip(targets, self.core.emitted, strict=True)
+        ]
+        steps, integer = len(counts), ctypes.c_int64
+        times = (integer * steps)(*counts)
+        starts = (integer * (steps + 1))(0, *accumulate(counts))
+        groups = [pointers(each) for each in (shared, given, emitted, state)]
+        told = Told(steps, chunk.reverse, counts[0], *(ctypes.addressof(each) for each in (times, starts, *groups)))
+        Runtime.get().run(self._steps, told, self._needs)
+        results = [each.movedim(0, like.axis) for each, like in zip(emitted, self.core.emitted, strict=True)]
+        return state, [
+            own if target is None or target is own else target.copy_(own)
+            for own, target in zip(results, targets, strict=True)
+        ]
+
+
+def _emit(core: Core) -> tuple[str, list[Ref], Needs]:
+    """The source of a core's steps, the matrices to be packed for it, and what it needs."""
+    row = Row(core.instructions, (*core.new_carried, *core.emitted))
+    groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
+    for place, group in groups.items():
+        for k, value in enumerate(group):
+            row.give(value, place, k)
+    for each in core.instructions:
+        lower(row, each)
+    row.finish()
+    for k, value in enumerate(core.emitted):
+        _emit_value(row, value, k)
+    stores: list[tuple[Ref, Ref]] = []
+    for old, new in zip(core.carried, core.new_carried, strict=True):
+        target = row.ref(old)
+        if not target.is_whole:
+            raise CannotEmitError(f"{old.name} is carried with its rows not in front")
+        ref = row.constant(0, old.dtype, target.shape) if new is None else row.ref(new)
+        if ref == target:
+            continue
+        if ref.root().buffer.place is Place.CARRIED:
+            ref = row.copy(ref)  # two states may change places
+        stores.append((target, ref))
+    stages = arrange(row.statements, stores)
+    products = [each for stage in stages if not isinstance(stage, Pass) for each in stage]
+    matrices = list(dict.fromkeys(each.matrix for each in products))
+    printer = Printer(stages, matrices, len(core.shared))
+    body = "".join(f"    {line}\n" if line else "\n" for line in printer.text().splitlines())
+    needs = Needs(
+        printer.block.size, printer.products.size, printer.row.size, printer.multiplications, printer.elements
+    )
+    return FUNCTION.format(body=body), matrices, needs
+
+
+def _emit_value(row: Row, value: Value, index: int) -> None:
+    """Lets an emitted value be computed where it is collected, or copies it there."""
+    ref = row.ref(value)
+    own = ref.root().buffer
+    in_front = value.axis == 0
+    if own.place is Place.SCRATCH and ref.root().is_whole and own is ref.buffer and in_front:
+        own.place, own.index = Place.EMITTED, index
+        return
+    buffer = Buffer(f"{value.name}_out", value.dtype, ref.size, Place.EMITTED, index)
+    order = [value.axis, *(dim for dim in range(len(ref.shape)) if dim != value.axis)]
+    front = ref.permute(order)
+    row.copy(front, Ref.whole(buffer, front.shape))
+
+
+def _bytes(values: Sequence[Value]) -> ctypes.Array[ctypes.c_int64]:
+    sizes = [_count(value) * value.dtype.itemsize for value in values]
+    return (ctypes.c_int64 * len(sizes))(*sizes)
+
+
+def _count(value: Value) -> int:
+    size = value.times
+    for each in value.shape:
+        size *= each
+    return size
+
+
+def _rows_first(tensor: Tensor, like: Value) -> Tensor:
+    return tensor.movedim(like.axis, 0).contiguous()
+
+
+def _space(like: Value, rows: int) -> Tensor:
+    return torch.empty((rows * like.times, *like.shape), dtype=like.dtype)
+
+
+def _can_take(target: Tensor, like: Value) -> bool:
+    return like.axis == 0 and target.dtype == like.dtype and target.is_contiguous()

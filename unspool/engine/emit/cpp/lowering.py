@@ -1,0 +1,105 @@
+"""Lowers instructions, as they are with a single row."""
+
+from __future__ import annotations
+
+import torch
+
+from unspool.engine.emit.cpp.reductions import REDUCTIONS
+from unspool.engine.emit.cpp.row import Row, local_shape
+from unspool.engine.emit.cpp.scalars import CONDITIONS, TYPES, argument_dtype, expression
+from unspool.engine.emit.cpp.statements import Compute, Contract
+from unspool.engine.emit.cpp.strided import Place, Ref
+from unspool.engine.emit.cpp.views import VIEWS
+from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.graph import aten
+from unspool.engine.program import Instruction, Kind, Value
+
+MOST_HEADS = 16
+"""Products by this many matrices at most are written out one by one."""
+
+RULES = VIEWS | REDUCTIONS
+
+
+def lower(row: Row, instruction: Instruction) -> None:
+    """Adds the statements of one instruction to `row`.
+
+    Raises:
+        CannotEmitError: if it has no form in C++.
+    """
+    row.source = instruction.source
+    if instruction.kind is Kind.PRODUCT:
+        _product(row, instruction)
+    elif instruction.operation in RULES:
+        found = RULES[instruction.operation](row, instruction)
+        for value, ref in zip(instruction.results, found if isinstance(found, list) else [found], strict=True):
+            row.keep(value, ref)
+    elif instruction.kind is Kind.POINTWISE:
+        _pointwise(row, instruction)
+    else:
+        raise CannotEmitError(f"{instruction.operation} has no C++ form")
+
+
+def has_form(instruction: Instruction) -> bool:
+    """Whether an instruction can be lowered."""
+    row = Row([instruction], instruction.results)
+    try:
+        for k, value in enumerate(dict.fromkeys(instruction.uses())):
+            row.give(value, Place.SHARED if value.shared else Place.STREAMED, k)
+        lower(row, instruction)
+        row.finish()
+    except CannotEmitError:
+        return False
+    return True
+
+
+def _pointwise(row: Row, instruction: Instruction) -> None:
+    operation, arguments = instruction.operation, instruction.arguments
+    (result,) = instruction.results
+    if operation is aten.add.Tensor and not instruction.options and _joins_product(row, instruction):
+        return
+    text = expression(operation, arguments, dict(instruction.options), result.dtype)
+    dtypes = [each.dtype for each in arguments if isinstance(each, Value)]
+    dtype = argument_dtype(operation, dtypes, result.dtype)
+    if result.dtype is torch.bool and any(each.is_floating_point != dtype.is_floating_point for each in dtypes):
+        raise CannotEmitError(f"{operation} compares numbers of different kinds")
+    shape = local_shape(result)
+    given: list[tuple[Ref, torch.dtype]] = []
+    for k, each in enumerate(arguments):
+        own = torch.bool if CONDITIONS.get(operation) == k else dtype
+        used = f"{{{k}}}" in text  # other arguments have become part of the text
+        given.append(((row.argument(each, own) if used else row.constant(0, own, ())).expand(shape), own))
+    target = row.new(result.name, result.dtype, shape)
+    row.statements.append(Compute(target, text.replace("T(", f"{TYPES[dtype]}("), tuple(given), instruction.source))
+    row.keep(result, target)
+
+
+def _joins_product(row: Row, instruction: Instruction) -> bool:
+    (result,), (one, other) = instruction.results, instruction.arguments
+    if not (isinstance(one, Value) and isinstance(other, Value)) or one == other:
+        return False
+    return row.add_to_held(one, other, result) or row.add_to_held(other, one, result)
+
+
+def _product(row: Row, instruction: Instruction) -> None:
+    operation, (left, right), (result,) = instruction.operation, instruction.arguments, instruction.results
+    if result.dtype not in (torch.float32, torch.float64):
+        raise CannotEmitError(f"{operation} has no C++ form for {result.dtype}")
+    a, b = row.ref(left), row.ref(right)
+    if operation is aten.mm.default and right.shared and not left.shared:
+        row.hold(result, a, b)
+    elif operation is aten.mm.default and left.shared and not right.shared:
+        target = row.new(result.name, result.dtype, (b.shape[1], a.shape[0]), Place.PRODUCT)
+        row.multiply(target, b.permute([1, 0]), a.permute([1, 0]))
+        row.keep(result, target.permute([1, 0]))
+    elif operation is aten.bmm.default and right.shared and not left.shared and a.shape[0] <= MOST_HEADS:
+        target = row.new(result.name, result.dtype, local_shape(result), Place.PRODUCT)
+        for head in range(a.shape[0]):
+            row.multiply(target.select(0, head), a.select(0, head), b.select(0, head))
+        row.keep(result, target)
+    else:
+        if operation is aten.mv.default:
+            b = row.reshape(b, (*b.shape, 1))
+        a, b = (each if len(each.shape) == 3 else each.expand((1, *each.shape)) for each in (a, b))
+        target = row.new(result.name, result.dtype, (*a.shape[:2], b.shape[2]))
+        row.statements.append(Contract(target, a, b, instruction.source))
+        row.keep(result, target)

@@ -1,0 +1,214 @@
+"""The order of a row's statements: products of all rows, and between them passes that do everything else row by row.
+
+A pass has few loops: statements over the same elements share one, and what they hand to each other stays in registers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from unspool.engine.emit.cpp.statements import Compute, Contract, Product, Reduce, Statement
+from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
+
+
+@dataclass(eq=False)
+class Loop:
+    """Statements over the same elements.
+
+    Args:
+        domain: the sizes of its dimensions.
+        kept: how many of the first ones its folds keep; None if it has no folds.
+        statements: what is done to each element, in order.
+    """
+
+    domain: tuple[int, ...]
+    kept: int | None = None
+    statements: list[Compute | Reduce | Contract] = field(default_factory=list[Compute | Reduce | Contract])
+
+
+@dataclass(eq=False)
+class Pass:
+    """Loops that run one after another for one row, then for the next."""
+
+    loops: list[Loop] = field(default_factory=list[Loop])
+
+
+Stage = Pass | list[Product]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A read or a write of memory: in which stage, and in which loop of it; products have none."""
+
+    ref: Ref
+    stage: int
+    loop: Loop | None
+    writes: bool
+
+
+def arrange(statements: Sequence[Statement], stores: Sequence[tuple[Ref, Ref]]) -> list[Stage]:
+    """Orders `statements`, and after them `stores`: where to, and what, once nobody needs what was there before."""
+    makers = _makers(statements)
+    done: set[Statement] = set()
+    left = list(statements)
+    stages: list[Stage] = []
+    while left:
+        products = [each for each in left if isinstance(each, Product) and makers[each] <= done]
+        if products:
+            stages.append(products)
+            done.update(products)
+        else:
+            now = _pass(left, makers, done)
+            stages.append(_fuse(now, makers))
+            done.update(now)
+        left = [each for each in left if each not in done]
+    for target, ref in stores:
+        _store(stages, target, ref)
+    return stages
+
+
+def accesses(stages: Sequence[Stage]) -> Iterator[Access]:
+    """Every read and every write."""
+    for number, stage in enumerate(stages):
+        if isinstance(stage, Pass):
+            for loop in stage.loops:
+                for each in loop.statements:
+                    yield from (Access(ref, number, loop, writes=False) for ref in each.reads())
+                    yield Access(each.target, number, loop, writes=True)
+        else:
+            for each in stage:
+                yield from (Access(ref, number, None, writes=False) for ref in each.reads())
+                yield Access(each.target, number, None, writes=True)
+
+
+def _makers(statements: Sequence[Statement]) -> dict[Statement, set[Statement]]:
+    """For each statement, those that write what it reads."""
+    writers: dict[Buffer, list[Statement]] = defaultdict(list)
+    makers: dict[Statement, set[Statement]] = {}
+    for each in statements:
+        makers[each] = {
+            other for ref in each.reads() for other in writers[ref.root().buffer] if other.target.overlaps(ref)
+        }
+        writers[each.target.root().buffer].append(each)
+    return makers
+
+
+def _pass(
+    left: Sequence[Statement], makers: dict[Statement, set[Statement]], done: set[Statement]
+) -> list[Compute | Reduce | Contract]:
+    """What to do next: what products wait for, and what uses it while it is at hand. The rest can wait."""
+    needed = {each for each in left if isinstance(each, Product)}
+    products = bool(needed)
+    for each in reversed(left):
+        if each in needed:
+            needed |= makers[each]
+    now: dict[Compute | Reduce | Contract, None] = {}
+    for each in left:
+        if isinstance(each, Product) or not makers[each] <= done | now.keys():
+            continue
+        if not products or each in needed or not makers[each].isdisjoint(now):
+            now[each] = None
+    return list(now)
+
+
+def _fuse(statements: Sequence[Compute | Reduce | Contract], makers: dict[Statement, set[Statement]]) -> Pass:
+    """Puts each statement into the first loop over its elements that comes late enough."""
+    made = Pass()
+    where: dict[Statement, int] = {}
+    for each in statements:
+        domain, kept = _domain(each)
+        earliest = 0
+        for maker in makers[each]:
+            if maker in where:
+                at_hand = isinstance(maker, Compute) and all(
+                    ref.same_elements(maker.target) for ref in each.reads() if ref.overlaps(maker.target)
+                )
+                same = at_hand and made.loops[where[maker]].domain == domain
+                earliest = max(earliest, where[maker] + (0 if same else 1))
+        fitting = (k for k in range(earliest, len(made.loops)) if _fits(each, domain, kept, made.loops[k]))
+        k = next(fitting, len(made.loops))
+        if k == len(made.loops):
+            made.loops.append(Loop(domain, kept))
+        loop = made.loops[k]
+        loop.kept = kept if loop.kept is None else loop.kept
+        loop.statements.append(each)
+        where[each] = k
+    return made
+
+
+def _domain(statement: Compute | Reduce | Contract) -> tuple[tuple[int, ...], int | None]:
+    if isinstance(statement, Reduce):
+        return statement.argument.squeezed.shape, len(statement.target.squeezed.shape)
+    return statement.target.squeezed.shape, None
+
+
+def _fits(statement: Statement, domain: tuple[int, ...], kept: int | None, loop: Loop) -> bool:
+    if isinstance(statement, Contract) or isinstance(loop.statements[0], Contract) or loop.domain != domain:
+        return False
+    return kept is None or loop.kept is None or loop.kept == kept
+
+
+def _store(stages: list[Stage], target: Ref, ref: Ref) -> None:
+    """Copies `ref` to `target`, in the first loop after which nobody reads what was there."""
+    domain = target.squeezed.shape
+    earliest = (0, 0)
+    for access in accesses(stages):
+        before = access.ref.overlaps(ref) if access.writes else access.ref.overlaps(target)
+        if not before:
+            continue
+        stage = stages[access.stage]
+        if access.loop is None or not isinstance(stage, Pass):
+            earliest = max(earliest, (access.stage + 1, 0))
+        else:
+            own = access.ref.same_elements(ref if access.writes else target) and access.loop.domain == domain
+            made_by_fold = access.writes and any(
+                isinstance(each, Reduce) and each.target is access.ref for each in access.loop.statements
+            )
+            later = 0 if own and not made_by_fold else 1
+            earliest = max(earliest, (access.stage, stage.loops.index(access.loop) + later))
+    statement = Compute(target, "{0}", ((ref.expand(target.shape), target.buffer.dtype),))
+    for number, stage in enumerate(stages):
+        if isinstance(stage, Pass):
+            for k, loop in enumerate(stage.loops):
+                if (number, k) >= earliest and _fits(statement, domain, None, loop):
+                    loop.statements.append(statement)
+                    return
+    if not stages or not isinstance(stages[-1], Pass):
+        stages.append(Pass())
+    last = stages[-1]
+    assert isinstance(last, Pass)
+    last.loops.append(Loop(domain, None, [statement]))
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+class Home:
+    """Where scratch is: in a register, in the scratch of a row, or in that of a block of rows."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.row: dict[Buffer, None] = {}
+        self.block: dict[Buffer, None] = {}
+        every: dict[Buffer, list[Access]] = defaultdict(list)
+        for access in accesses(stages):
+            root = access.ref.root().buffer
+            if root.place is Place.SCRATCH:
+                every[root].append(access)
+        for buffer, own in every.items():
+            written = [access for access in own if access.writes]
+            read = [access for access in own if not access.writes]
+            if any(not any(_in_register(one, other) for other in written) for one in read):
+                crosses = len({access.stage for access in own}) > 1
+                (self.block if crosses else self.row)[buffer] = None
+
+    def has_memory(self, buffer: Buffer) -> bool:
+        """Whether what is computed for `buffer` has to be written."""
+        return buffer.place is not Place.SCRATCH or buffer in self.row or buffer in self.block
+
+
+def _in_register(read: Access, write: Access) -> bool:
+    if read.loop is None or read.loop is not write.loop or not read.ref.same_elements(write.ref):
+        return False
+    return not any(isinstance(each, Reduce) and each.target is write.ref for each in read.loop.statements)

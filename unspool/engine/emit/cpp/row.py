@@ -1,0 +1,220 @@
+"""One row of a program: its values, and the statements that compute them.
+
+Rows are independent, so what a program does to all rows is what it does to each: its instructions with a single row.
+Views then are strides and offsets, and sums, norms and softmaxes are loops over elements of that row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from unspool.engine.emit.cpp.scalars import TYPES
+from unspool.engine.emit.cpp.statements import Compute, Product, Reduce, Statement
+from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
+from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.program import Instruction, Rows, Value
+
+
+class Row:
+    """Collects the statements of a row.
+
+    Args:
+        instructions: what will be lowered.
+        outputs: what is needed of it.
+    """
+
+    def __init__(self, instructions: Sequence[Instruction], outputs: Sequence[Value | None]) -> None:
+        self.statements: list[Statement] = []
+        self._refs: dict[Value, Ref] = {}
+        self._names: Counter[str] = Counter()
+        self._uses = Counter(value for each in instructions for value in each.uses())
+        self._uses.update(value for value in outputs if value is not None)
+        self._held: dict[Value, Product] = {}
+        self.source = ""
+        """The line of the user's code that is being lowered."""
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def give(self, value: Value, place: Place, index: int) -> Ref:
+        """Makes a value known that comes from outside. Its rows are in front of everything else."""
+        shape = local_shape(value)
+        front = shape if value.shared else (value.times, *value.shape)
+        buffer = self._buffer(value.name, value.dtype, math.prod(shape), place, index)
+        ref = Ref.whole(buffer, front)
+        if not value.shared:
+            order = list(range(1, len(front)))
+            order.insert(value.axis, 0)
+            ref = ref.permute(order)
+        self._refs[value] = ref
+        return ref
+
+    def ref(self, value: Value) -> Ref:
+        """Where a value is."""
+        if value in self._held:
+            self._release(value)
+        return self._refs[value]
+
+    def _buffer(self, name: str, dtype: torch.dtype, size: int, place: Place = Place.SCRATCH, index: int = 0) -> Buffer:
+        if dtype not in TYPES:
+            raise CannotEmitError(f"C++ loops have no {str(dtype).removeprefix('torch.')}")
+        return Buffer(self._unique(name), dtype, size, place, index)
+
+    def _unique(self, name: str) -> str:
+        self._names[name] += 1
+        count = self._names[name]
+        return f"{name}_" if count == 1 and name in RESERVED else name if count == 1 else f"{name}_{count}_"
+
+    def new(self, name: str, dtype: torch.dtype, shape: Sequence[int], place: Place = Place.SCRATCH) -> Ref:
+        """Memory for a new value."""
+        return Ref.whole(self._buffer(name, dtype, math.prod(shape), place), shape)
+
+    def constant(self, number: bool | int | float, dtype: torch.dtype, shape: Sequence[int]) -> Ref:
+        """A number, as often as `shape` says."""
+        buffer = Buffer("", dtype, 1, Place.CONSTANT, number=number)
+        return Ref(buffer, tuple(shape), (0,) * len(shape))
+
+    def compute(
+        self, name: str, text: str, dtype: torch.dtype, shape: Sequence[int], *arguments: Ref, target: Ref | None = None
+    ) -> Ref:
+        """A new value, or one in the place of `target`; arguments are broadcast, and taken to its type."""
+        target = target or self.new(name, dtype, shape)
+        given = tuple((each.expand(tuple(shape)), dtype) for each in arguments)
+        self.statements.append(Compute(target, text, given, self.source))
+        return target
+
+    def copy(self, ref: Ref, target: Ref | None = None) -> Ref:
+        """The same elements, one after another, or in the place of `target`."""
+        name = ref.buffer.name or "number"
+        return self.compute(name, "{0}", ref.buffer.dtype, ref.shape, ref, target=target)
+
+    def reduce(self, name: str, fold: str, ref: Ref, dims: Sequence[int]) -> Ref:
+        """`ref` folded over `dims`, which stay as dimensions of size one."""
+        rank = len(ref.shape)
+        folded = sorted({dim % rank for dim in dims}) if dims else list(range(rank))
+        kept = [dim for dim in range(rank) if dim not in folded]
+        argument = ref.permute([*kept, *folded])
+        dtype = ref.buffer.dtype
+        count = math.prod(ref.shape[dim] for dim in folded)
+        if count == 0:
+            raise CannotEmitError("a reduction over nothing")
+        if count == 1:
+            return ref
+        target = self.new(name, dtype, [ref.shape[dim] for dim in kept])
+        self.statements.append(Reduce(target, fold, argument, self.source))
+        shape = tuple(1 if dim in folded else size for dim, size in enumerate(ref.shape))
+        return self.reshape(target, shape)
+
+    def reshape(self, ref: Ref, shape: Sequence[int]) -> Ref:
+        """The same elements under another shape, copied if need be."""
+        same = ref.reshape(shape)
+        if same is None:
+            same = self.copy(ref).reshape(shape)
+        assert same is not None  # what lies one after another has any shape
+        return same
+
+    def keep(self, value: Value, ref: Ref) -> None:
+        """Makes known where an instruction's result is."""
+        if value.name == "_":
+            return
+        shape = local_shape(value)
+        if math.prod(shape) != ref.size:
+            raise CannotEmitError(f"{value.name} has another shape for a single row")
+        self._refs[value] = ref if ref.shape == shape else self.reshape(ref, shape)
+
+    def argument(self, each: Any, dtype: torch.dtype) -> Ref:
+        """An argument of an instruction: a value or a number."""
+        if isinstance(each, Value):
+            return self.ref(each)
+        if not isinstance(each, bool | int | float):
+            raise CannotEmitError(f"{each!r} has no C++ form")
+        return self.constant(each, dtype, ())
+
+    # -- products ------------------------------------------------------------------------------------------------------
+
+    def multiply(self, target: Ref, left: Ref, matrix: Ref, added: Ref | None = None, source: str = "") -> None:
+        """Rows times a shared matrix, plus `added`, in the place of `target`."""
+        if matrix.buffer.place is not Place.SHARED:
+            raise CannotEmitError("a product by a matrix that is computed in the loop")
+        if left.buffer.dtype != target.buffer.dtype or matrix.buffer.dtype != target.buffer.dtype:
+            raise CannotEmitError("a product of numbers of different types")
+        if left.buffer.place is Place.CONSTANT or (left.strides[-1] != 1 and left.shape[-1] != 1):
+            left = self.copy(left)
+        self.statements.append(Product(target, left, matrix, added, source or self.source))
+
+    def hold(self, value: Value, left: Ref, matrix: Ref) -> None:
+        """Puts a product off until it is known what is added to it."""
+        target = self.new(value.name, value.dtype, local_shape(value), Place.PRODUCT)
+        self._held[value] = Product(target, left, matrix, None, self.source)
+        self._refs[value] = target
+
+    def add_to_held(self, product: Value, addend: Value, result: Value) -> bool:
+        """Lets a product that nobody else needs start from what is added to it; False if it cannot."""
+        held = self._held.get(product)
+        if held is None or self._uses[product] != 1 or local_shape(result) != held.target.shape:
+            return False
+        added = self.ref(addend)
+        if product not in self._held or added.buffer.dtype != held.target.buffer.dtype:
+            return False
+        added = added.expand(held.target.shape)
+        if added.buffer.place is Place.CONSTANT or added.strides[-1] != 1:
+            return False
+        held.target.buffer.name = self._unique(result.name)
+        self._release(product, added)
+        self._refs[result] = self._refs[product]
+        return True
+
+    def _release(self, value: Value, added: Ref | None = None) -> None:
+        held = self._held.pop(value)
+        self.multiply(held.target, held.left, held.matrix, added, held.source)
+
+    def finish(self) -> None:
+        """Lowers the products that nothing was added to."""
+        for value in list(self._held):
+            self._release(value)
+
+    # -- joining -------------------------------------------------------------------------------------------------------
+
+    def join(self, name: str, dtype: torch.dtype, pieces: Sequence[Ref], dim: int) -> Ref:
+        """`pieces` side by side. What has just been computed, and is nowhere else, is computed in its place at once."""
+        rank = len(pieces[0].shape)
+        dim %= rank
+        shape = list(pieces[0].shape)
+        shape[dim] = sum(piece.shape[dim] for piece in pieces)
+        whole = self.new(name, dtype, shape)
+        start = 0
+        for piece in pieces:
+            place = whole.narrow(dim, start, piece.shape[dim])
+            start += piece.shape[dim]
+            if piece.size == 0:
+                continue
+            own = piece.buffer
+            if (
+                own.place is Place.SCRATCH
+                and own.home is None
+                and own.dtype == dtype
+                and piece.is_whole
+                and place.is_contiguous
+            ):
+                own.home = place
+            else:
+                self.compute(f"{name}_part", "{0}", dtype, piece.shape, piece, target=place)
+        return whole
+
+
+RESERVED = {
+    *("and", "auto", "bool", "case", "catch", "char", "class", "const", "default", "delete", "do", "double", "else"),
+    *("enum", "float", "for", "if", "int", "long", "new", "not", "operator", "or", "register", "return", "short"),
+    *("signed", "static", "struct", "switch", "template", "this", "typename", "union", "unsigned", "using", "void"),
+    *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor"),
+}
+"""Names that a value cannot have in the emitted code."""
+
+
+def local_shape(value: Value) -> tuple[int, ...]:
+    """The shape of a value with a single row."""
+    return tuple(size.times if isinstance(size, Rows) else size for size in value.sizes)

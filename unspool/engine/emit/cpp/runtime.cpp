@@ -1,0 +1,288 @@
+// What all loops share, compiled once for a machine: matrix products, and the division of rows among threads.
+//
+// Products are by matrices that stay the same for many steps, so these are packed once, in panels as wide as a few
+// vector registers, and a product reads them from end to end. With few rows this is faster than a general BLAS, which
+// packs at every call (docs/engine.md has the measurements).
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "loop.h"
+
+namespace unspool {
+
+#if defined(__AVX512F__)
+constexpr int64_t kBytes = 64;
+#elif defined(__AVX__)
+constexpr int64_t kBytes = 32;
+#else
+constexpr int64_t kBytes = 16;
+#endif
+constexpr int64_t kVectors = 2;  // in a panel
+constexpr int64_t kRows = kBytes == 64 ? 8 : 6;  // whose sums fit into the registers
+
+template <typename T> constexpr int64_t kLanes = kBytes / sizeof(T);
+template <typename T> constexpr int64_t kPanel = kVectors * kLanes<T>;
+
+template <typename T> struct Vector;
+template <> struct Vector<float> {
+  typedef float Type __attribute__((vector_size(kBytes), aligned(4), may_alias));
+};
+template <> struct Vector<double> {
+  typedef double Type __attribute__((vector_size(kBytes), aligned(8), may_alias));
+};
+
+template <typename T> int64_t panels_of(int64_t width) { return (width + kPanel<T> - 1) / kPanel<T>; }
+
+template <typename T>
+void pack(int64_t depth, int64_t width, const T* matrix, int64_t down, int64_t right, T* panels) {
+  for (int64_t begin = 0; begin < width; begin += kPanel<T>) {
+    const int64_t used = width - begin < kPanel<T> ? width - begin : kPanel<T>;
+    for (int64_t k = 0; k < depth; k++, panels += kPanel<T>) {
+      for (int64_t j = 0; j < used; j++) panels[j] = matrix[k * down + (begin + j) * right];
+      for (int64_t j = used; j < kPanel<T>; j++) panels[j] = 0;
+    }
+  }
+}
+
+// M rows by V vectors of each of P panels, summed in registers.
+template <typename T, int M, int P, int V>
+inline void tile(int64_t depth, const T* left, int64_t left_apart, const T* panels, const T* added,
+                 int64_t added_apart, T* out, int64_t out_apart) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>, W = kPanel<T>;
+  Vec sums[M][P * V];
+  for (int m = 0; m < M; m++)
+    for (int p = 0; p < P; p++)
+      for (int v = 0; v < V; v++)
+        sums[m][p * V + v] =
+            added ? *reinterpret_cast<const Vec*>(added + m * added_apart + p * W + v * L) : Vec{};
+  for (int64_t k = 0; k < depth; k++) {
+    Vec right[P * V];
+    for (int p = 0; p < P; p++)
+      for (int v = 0; v < V; v++)
+        right[p * V + v] = *reinterpret_cast<const Vec*>(panels + (p * depth + k) * W + v * L);
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < P * V; v++) sums[m][v] += left[m * left_apart + k] * right[v];
+  }
+  for (int m = 0; m < M; m++)
+    for (int p = 0; p < P; p++)
+      for (int v = 0; v < V; v++)
+        *reinterpret_cast<Vec*>(out + m * out_apart + p * W + v * L) = sums[m][p * V + v];
+}
+
+// The last panel, of which only `used` columns are there.
+template <typename T, int M>
+void edge(int64_t depth, int64_t used, const T* left, int64_t left_apart, const T* panel, const T* added,
+          int64_t added_apart, T* out, int64_t out_apart) {
+  constexpr int64_t W = kPanel<T>;
+  alignas(kBytes) T whole[M * W];
+  for (int m = 0; m < M; m++)
+    for (int64_t j = 0; j < W; j++) whole[m * W + j] = added && j < used ? added[m * added_apart + j] : T(0);
+  if (used <= kLanes<T>)
+    tile<T, M, 1, 1>(depth, left, left_apart, panel, whole, W, whole, W);
+  else
+    tile<T, M, 1, kVectors>(depth, left, left_apart, panel, whole, W, whole, W);
+  for (int m = 0; m < M; m++)
+    for (int64_t j = 0; j < used; j++) out[m * out_apart + j] = whole[m * W + j];
+}
+
+// M rows by the panels from `begin` to `end`.
+template <typename T, int M>
+void strip(int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels, const T* added,
+           int64_t added_apart, T* out, int64_t out_apart, int64_t begin, int64_t end) {
+  constexpr int64_t W = kPanel<T>;
+  // With few rows, several panels at once: a sum must not wait for the one before it.
+  constexpr int P = M <= 2 ? 4 : M <= 3 ? 2 : 1;
+  const int64_t whole = width / W < end ? width / W : end;
+  int64_t p = begin;
+  for (; p + P <= whole; p += P)
+    tile<T, M, P, kVectors>(depth, left, left_apart, panels + p * depth * W, added ? added + p * W : nullptr,
+                            added_apart, out + p * W, out_apart);
+  if constexpr (P > 1)
+    for (; p < whole; p++)
+      tile<T, M, 1, kVectors>(depth, left, left_apart, panels + p * depth * W, added ? added + p * W : nullptr,
+                              added_apart, out + p * W, out_apart);
+  if (p < end)
+    edge<T, M>(depth, width - p * W, left, left_apart, panels + p * depth * W, added ? added + p * W : nullptr,
+               added_apart, out + p * W, out_apart);
+}
+
+template <typename T, int M>
+void strip_of(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
+              const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t begin, int64_t end) {
+  if (rows == M)
+    strip<T, M>(depth, width, left, left_apart, panels, added, added_apart, out, out_apart, begin, end);
+  else if constexpr (M > 1)
+    strip_of<T, M - 1>(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, begin, end);
+}
+
+template <typename T>
+void multiply(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
+              const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t share, int64_t shares) {
+  const int64_t count = panels_of<T>(width), last = count * (share + 1) / shares;
+  const int64_t strips = (rows + kRows - 1) / kRows;
+  // A few panels at a time, which stay in the cache for all strips.
+  const int64_t step = strips == 1 ? count : 1;
+  for (int64_t begin = count * share / shares; begin < last; begin += step) {
+    const int64_t end = begin + step < last ? begin + step : last;
+    for (int64_t s = 0, row = 0; s < strips; s++) {
+      const int64_t here = (rows - row + strips - s - 1) / (strips - s);  // as even as can be
+      strip_of<T, kRows>(here, depth, width, left + row * left_apart, left_apart, panels,
+                         added ? added + row * added_apart : nullptr, added_apart, out + row * out_apart, out_apart,
+                         begin, end);
+      row += here;
+    }
+  }
+}
+
+namespace {
+
+// The OpenMP runtime that torch uses: one pool of threads for both.
+using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+Parallel parallel_ = nullptr;
+int (*thread_number_)() = nullptr;
+int (*team_size_)() = nullptr;
+
+constexpr int64_t kAligned = 64;
+constexpr int64_t kWorthAThread = 100000;  // multiplications; starting a thread takes as long as some ten thousands
+constexpr int64_t kWorthAMeeting = 20000;  // of one step: a barrier takes as long as some thousands
+constexpr int64_t kElement = 16;           // multiplications that take as long as an element of pointwise work
+
+int64_t aligned(int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; }
+
+struct Job {
+  Steps steps;
+  const Chunk* chunk;
+  const Needs* needs;
+  bool divided;                  // by columns, not by rows
+  bool ragged;
+  char* memory;
+  Barrier* barrier;
+
+  int64_t rows_of(int64_t workers) const { return divided ? chunk->rows : (chunk->rows + workers - 1) / workers; }
+  int64_t own_bytes(int64_t workers) const {
+    const int64_t rows = rows_of(workers);
+    int64_t bytes = aligned(needs->block * rows) + aligned(needs->row) + kAligned;
+    if (!divided) return bytes + aligned(needs->products * rows);
+    for (int64_t k = 0; k < needs->carried_count; k++) bytes += aligned(needs->carried_bytes[k] * rows);
+    for (int64_t k = 0; k < needs->emitted_count; k++) bytes += aligned(needs->emitted_bytes[k] * rows);
+    return bytes + (needs->carried_count + needs->emitted_count) * sizeof(void*) + kAligned;
+  }
+  int64_t common_bytes() const { return divided ? 2 * aligned(needs->products * chunk->rows) : 0; }
+
+  void work(int64_t number, int64_t workers) const;
+};
+
+void Job::work(int64_t number, int64_t workers) const {
+  const int64_t rows = rows_of(workers);
+  char* free = memory + common_bytes() + number * own_bytes(workers);
+  auto take = [&](int64_t bytes) {
+    char* here = free;
+    free += aligned(bytes);
+    return here;
+  };
+  Worker worker{};
+  worker.first = divided ? 0 : ragged ? number : chunk->rows * number / workers;
+  worker.apart = !divided && ragged ? workers : 1;
+  worker.end = divided || ragged ? chunk->rows : chunk->rows * (number + 1) / workers;
+  worker.share = divided ? number : 0;
+  worker.shares = divided ? workers : 1;
+  worker.visible = !divided || number == 0;
+  worker.block = take(needs->block * rows);
+  worker.row = take(needs->row);
+  worker.products = divided ? memory : take(needs->products * rows);
+  worker.other_products = divided ? aligned(needs->products * rows) : 0;
+  worker.carried = chunk->carried;
+  worker.emitted = chunk->emitted;
+  worker.barrier = barrier;
+  worker.multiply_float = multiply<float>;
+  worker.multiply_double = multiply<double>;
+  if (!worker.visible) {
+    auto carried = reinterpret_cast<void**>(take(needs->carried_count * sizeof(void*)));
+    auto emitted = reinterpret_cast<void**>(take(needs->emitted_count * sizeof(void*)));
+    for (int64_t k = 0; k < needs->carried_count; k++) carried[k] = take(needs->carried_bytes[k] * rows);
+    for (int64_t k = 0; k < needs->emitted_count; k++) emitted[k] = take(needs->emitted_bytes[k] * rows);
+    for (int64_t k = 0; k < needs->carried_count; k++)
+      std::memcpy(carried[k], chunk->carried[k], needs->carried_bytes[k] * rows);
+    worker.carried = carried;
+    worker.emitted = emitted;
+  }
+  worker.meet();  // the first worker may write to its state once all have copied it
+  steps(*chunk, worker);
+}
+
+void work_of_a_thread(void* job) {
+  static_cast<const Job*>(job)->work(thread_number_(), team_size_());
+}
+
+// How many threads a chunk is worth.
+int64_t workers_for(const Chunk& chunk, const Needs& needs, int64_t threads, bool* divided) {
+  *divided = false;
+  if (!parallel_ || threads <= 1) return 1;
+  const int64_t row_steps = chunk.starts[chunk.steps];
+  const int64_t all = (needs.product_work + kElement * needs.other_work) * row_steps / kWorthAThread;
+  if (all <= 1) return 1;
+  int64_t workers = threads < all ? threads : all;
+  if (chunk.rows >= workers) return workers;
+  const int64_t worth = needs.product_work * chunk.rows / kWorthAMeeting;
+  if (worth > chunk.rows) {
+    *divided = true;
+    return workers < worth ? workers : worth;
+  }
+  return chunk.rows;
+}
+
+}  // namespace
+}  // namespace unspool
+
+extern "C" {
+
+void unspool_use_threads(void* parallel, void* thread_number, void* team_size) {
+  using namespace unspool;
+  parallel_ = reinterpret_cast<Parallel>(parallel);
+  thread_number_ = reinterpret_cast<int (*)()>(thread_number);
+  team_size_ = reinterpret_cast<int (*)()>(team_size);
+}
+
+// 0, or 1 if there is not enough memory.
+int unspool_run(void* steps, const unspool::Chunk* chunk, const unspool::Needs* needs, int64_t threads) {
+  using namespace unspool;
+  if (chunk->steps == 0 || chunk->rows == 0) return 0;
+  Job job{};
+  job.steps = reinterpret_cast<Steps>(steps);
+  job.chunk = chunk;
+  job.needs = needs;
+  job.ragged = chunk->counts[chunk->steps - 1] != chunk->rows;
+  const int64_t workers = workers_for(*chunk, *needs, threads, &job.divided);
+  // A team may turn out smaller than asked for: then each has more rows, but together they need no more memory.
+  const int64_t bytes = job.common_bytes() + workers * (job.own_bytes(workers) + aligned(needs->block + needs->products));
+  std::unique_ptr<char, decltype(&std::free)> memory(
+      static_cast<char*>(std::aligned_alloc(kAligned, aligned(bytes + kAligned))), &std::free);
+  if (!memory) return 1;
+  job.memory = memory.get();
+  if (workers == 1) {
+    job.work(0, 1);
+    return 0;
+  }
+  Barrier barrier;
+  job.barrier = &barrier;
+  parallel_(work_of_a_thread, &job, static_cast<unsigned>(workers), 0);
+  return 0;
+}
+
+int64_t unspool_packed_float(int64_t depth, int64_t width) {
+  return unspool::panels_of<float>(width) * unspool::kPanel<float> * depth;
+}
+int64_t unspool_packed_double(int64_t depth, int64_t width) {
+  return unspool::panels_of<double>(width) * unspool::kPanel<double> * depth;
+}
+void unspool_pack_float(int64_t depth, int64_t width, const float* matrix, int64_t down, int64_t right, float* panels) {
+  unspool::pack(depth, width, matrix, down, right, panels);
+}
+void unspool_pack_double(int64_t depth, int64_t width, const double* matrix, int64_t down, int64_t right,
+                         double* panels) {
+  unspool::pack(depth, width, matrix, down, right, panels);
+}
+}

@@ -1,0 +1,126 @@
+"""The part of compiled loops that is the same for all: products, and threads."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.engine.emit.cpp.build import Build
+
+Pointers = ctypes.Array[ctypes.c_void_p]
+_HERE = Path(__file__).parent
+_forked = False
+
+
+class Told(ctypes.Structure):
+    """`unspool::Chunk` of loop.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("steps", "reverse", "rows")),
+        *((name, ctypes.c_void_p) for name in ("counts", "starts", "shared", "streamed", "emitted", "carried")),
+    )
+
+
+class Needs(ctypes.Structure):
+    """`unspool::Needs` of loop.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("block", "products", "row", "product_work", "other_work")),
+        *((name, ctypes.c_int64) for name in ("carried_count", "emitted_count")),
+        *((name, ctypes.c_void_p) for name in ("carried_bytes", "emitted_bytes")),
+    )
+
+
+def header(*names: str) -> str:
+    """The text of headers, so that what is compiled is one text."""
+    lines = "".join((_HERE / name).read_text() for name in names).splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(("#pragma once", '#include "')))
+
+
+class Runtime:
+    """The compiled runtime.
+
+    >>> runtime = Runtime.get()
+    >>> runtime.pack(torch.eye(3)).shape[0] % 3
+    0
+    """
+
+    @classmethod
+    @cache
+    def get(cls) -> Runtime:
+        """The one of this process.
+
+        Raises:
+            CannotEmitError: if it cannot be built.
+        """
+        return cls(runtime_build().library())
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._run = library.unspool_run
+        self._run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+        self._packed: dict[torch.dtype, Any] = {}
+        self._pack: dict[torch.dtype, Any] = {}
+        for dtype, name in ((torch.float32, "float"), (torch.float64, "double")):
+            self._packed[dtype] = library[f"unspool_packed_{name}"]
+            self._packed[dtype].restype, self._packed[dtype].argtypes = ctypes.c_int64, (ctypes.c_int64,) * 2
+            self._pack[dtype] = library[f"unspool_pack_{name}"]
+            sizes, pointer = (ctypes.c_int64, ctypes.c_int64), ctypes.c_void_p
+            self._pack[dtype].restype, self._pack[dtype].argtypes = None, (*sizes, pointer, *sizes, pointer)
+        functions = _openmp()
+        if functions is not None:
+            library.unspool_use_threads(*functions)
+
+    def pack(self, matrix: Tensor) -> Tensor:
+        """A matrix as products read it."""
+        depth, width = matrix.shape
+        panels = matrix.new_empty(self._packed[matrix.dtype](depth, width))
+        self._pack[matrix.dtype](depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
+        return panels
+
+    def run(self, steps: int, chunk: Told, needs: Needs) -> None:
+        """Runs the function at `steps` on a chunk, with as many threads as torch uses.
+
+        Raises:
+            MemoryError: if there is no memory for its scratch.
+        """
+        threads = 1 if _forked else torch.get_num_threads()
+        if self._run(steps, ctypes.addressof(chunk), ctypes.addressof(needs), threads):
+            raise MemoryError("a compiled loop found no memory for its intermediate results")
+
+
+def runtime_build() -> Build:
+    """The runtime on its way."""
+    text = header("loop.h", "runtime.cpp").replace('extern "C" {', 'extern "C" {\n#pragma GCC visibility push(default)')
+    return Build.of(text + "#pragma GCC visibility pop\n")
+
+
+def pointers(tensors: Sequence[Tensor]) -> Pointers:
+    """Where tensors are."""
+    return (ctypes.c_void_p * len(tensors))(*(each.data_ptr() for each in tensors))
+
+
+def _openmp() -> tuple[ctypes.c_void_p, ...] | None:
+    """How the OpenMP runtime that torch uses starts threads; None if it cannot be found."""
+    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    try:
+        library = ctypes.CDLL(str(path))
+        names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+        return tuple(ctypes.cast(library[name], ctypes.c_void_p) for name in names)
+    except (OSError, AttributeError):
+        return None
+
+
+def _after_fork() -> None:
+    """A child has none of its parent's threads, and their runtime would wait for them."""
+    global _forked
+    _forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork)

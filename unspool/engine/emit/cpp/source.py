@@ -1,0 +1,345 @@
+"""C++ that a person can read, from the stages of a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from textwrap import indent
+
+import torch
+
+from unspool.engine.emit.cpp.passes import Home, Loop, Pass, Stage
+from unspool.engine.emit.cpp.scalars import TYPES, literal
+from unspool.engine.emit.cpp.statements import Compute, Contract, Product, Reduce
+from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
+
+ALIGNED = 64
+FOLDS = {"sum": ("+=", 0.0), "max": ("larger", -math.inf), "min": ("smaller", math.inf)}
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A record of memory for each row: where its buffers are, in bytes."""
+
+    places: dict[Buffer, int]
+    size: int
+
+    @classmethod
+    def of(cls, buffers: Sequence[Buffer]) -> Scratch:
+        """Room for `buffers`, each at the beginning of a cache line."""
+        places, size = dict[Buffer, int](), 0
+        for buffer in buffers:
+            places[buffer] = size
+            size += -(-buffer.size * buffer.dtype.itemsize // ALIGNED) * ALIGNED
+        return cls(places, size)
+
+
+class Printer:
+    """Prints the body of a loop over steps.
+
+    Args:
+        stages: what a step does.
+        matrices: the matrices of products, in the order in which they come, packed, after the other shared values.
+        shared: how many other shared values there are.
+    """
+
+    def __init__(self, stages: Sequence[Stage], matrices: Sequence[Ref], shared: int) -> None:
+        self._stages, self._matrices, self._shared = stages, list(matrices), shared
+        self._home = Home(stages)
+        scalars = [buffer for buffer in self._home.row if buffer.size == 1]
+        self._scalars = set(scalars)
+        self.row = Scratch.of([buffer for buffer in self._home.row if buffer not in self._scalars])
+        self.block = Scratch.of(list(self._home.block))
+        targets = [each.target.buffer for stage in stages if not isinstance(stage, Pass) for each in stage]
+        self.products = Scratch.of(list(dict.fromkeys(targets)))
+
+    @property
+    def multiplications(self) -> int:
+        """Of the products of one row, at one step."""
+        return sum(
+            each.target.size * each.left.shape[-1]
+            for stage in self._stages
+            if not isinstance(stage, Pass)
+            for each in stage
+        )
+
+    @property
+    def elements(self) -> int:
+        """Computed for one row, at one step, besides products."""
+        return sum(
+            math.prod(loop.domain) * len(loop.statements)
+            for stage in self._stages
+            if isinstance(stage, Pass)
+            for loop in stage.loops
+        )
+
+    def text(self) -> str:
+        """All stages, one after another."""
+        return "\n".join(
+            self._pass(stage) if isinstance(stage, Pass) else self._multiply(stage) for stage in self._stages
+        )
+
+    # -- products ------------------------------------------------------------------------------------------------------
+
+    def _multiply(self, products: Sequence[Product]) -> str:
+        return "".join(map(self._product, products)) + "worker.meet();\n"
+
+    def _product(self, product: Product) -> str:
+        depth, width = product.matrix.shape
+        kind = TYPES[product.target.buffer.dtype]
+        number = self._shared + self._matrices.index(product.matrix)
+        panels = f"static_cast<const {kind}*>(chunk.shared[{number}])"
+        times = product.target.size // width
+        lead = product.target.shape[:-1]
+        steps = [_only_step(ref, lead) for ref in (product.left, product.added, product.target) if ref is not None]
+        left, out = self._rows_of(product.left), self._rows_of(product.target)
+        added = (f"static_cast<const {kind}*>(nullptr)", "0")
+        if product.added is not None:
+            added = self._rows_of(product.added)
+        if times > 1:
+            shift = iter(steps)
+            left = (f"{left[0]} + i * {next(shift)}", left[1])
+            added = added if product.added is None else (f"{added[0]} + i * {next(shift)}", added[1])
+            out = (f"{out[0]} + i * {next(shift)}", out[1])
+        call = f"worker.multiply(rows, {depth}, {width}, {', '.join((*left, panels, *added, *out))});\n"
+        title = f"// {product.target.buffer.name}: {depth} x {width}" + (
+            f"  | {product.source}" if product.source else ""
+        )
+        return f"{title}\n" + (f"for (int64_t i = 0; i < {times}; i++)\n  {call}" if times > 1 else call)
+
+    def _rows_of(self, given: Ref) -> tuple[str, str]:
+        """Where the first of a worker's rows is, and how far apart rows are."""
+        ref = given.root()
+        buffer, kind = ref.buffer, TYPES[ref.buffer.dtype]
+        offset = f" + {ref.offset}" if ref.offset else ""
+        scratch = {**self.block.places, **self.products.places}
+        if buffer in scratch:
+            block = buffer in self.block.places
+            record, base = (self.block.size, "worker.block") if block else (self.products.size, "products")
+            return (
+                f"reinterpret_cast<{kind}*>({base} + {scratch[buffer]}){offset}",
+                str(record // buffer.dtype.itemsize),
+            )
+        if buffer.place is Place.SHARED:
+            return f"{self._base(buffer)}{offset}", "0"
+        first = {
+            Place.CARRIED: "worker.first",
+            Place.STREAMED: "(start + worker.first)",
+            Place.EMITTED: "(worker.visible * start + worker.first)",
+        }[buffer.place]
+        return f"{self._base(buffer)} + {first} * {buffer.size}{offset}", f"worker.apart * {buffer.size}"
+
+    def _base(self, buffer: Buffer) -> str:
+        kind = TYPES[buffer.dtype]
+        owner = "worker" if buffer.place in (Place.CARRIED, Place.EMITTED) else "chunk"
+        const = "" if owner == "worker" else "const "
+        return f"static_cast<{const}{kind}*>({owner}.{buffer.place.value}[{buffer.index}])"
+
+    # -- passes --------------------------------------------------------------------------------------------------------
+
+    def _pass(self, stage: Pass) -> str:
+        used = dict.fromkeys(
+            ref.root().buffer
+            for loop in stage.loops
+            for each in loop.statements
+            for ref in (*each.reads(), each.target)
+            if ref.root().buffer.place is not Place.CONSTANT
+        )
+        lines = ["const int64_t row = worker.first + q * worker.apart;\n"]
+        lines += [self._pointer(buffer) for buffer in used if self._home.has_memory(buffer)]
+        lines += [_Body(self, loop).text() for loop in stage.loops]
+        return "for (int64_t q = 0; q < rows; q++) {\n" + indent("".join(lines), "  ") + "}\n"
+
+    def _pointer(self, buffer: Buffer) -> str:
+        kind, name = TYPES[buffer.dtype], buffer.name
+        if buffer in self._scalars:
+            return f"{kind} {name};\n"
+        records = (("worker.row", None, self.row), ("worker.block", "q", self.block), ("products", "q", self.products))
+        for base, number, scratch in records:
+            if buffer in scratch.places:
+                start = f"{base} + {scratch.places[buffer]}" + (f" + q * {scratch.size}" if number else "")
+                return f"{kind}* const {name} = reinterpret_cast<{kind}*>({start});\n"
+        rows = {
+            Place.SHARED: "",
+            Place.CARRIED: f" + row * {buffer.size}",
+            Place.STREAMED: f" + (start + row) * {buffer.size}",
+            Place.EMITTED: f" + (worker.visible * start + row) * {buffer.size}",
+        }[buffer.place]
+        const = "const " if buffer.place in (Place.SHARED, Place.STREAMED) else ""
+        return f"{const}{kind}* const {name} = {self._base(buffer)}{rows};\n"
+
+    def is_scalar(self, buffer: Buffer) -> bool:
+        """Whether a buffer is a variable of a row, and no memory."""
+        return buffer in self._scalars
+
+    def has_memory(self, buffer: Buffer) -> bool:
+        """Whether what is computed for `buffer` has to be written."""
+        return self._home.has_memory(buffer)
+
+
+def _only_step(ref: Ref, lead: tuple[int, ...]) -> int:
+    """How far apart the entries of the first dimensions are, as one dimension."""
+    flat = replace(ref, shape=ref.shape[:-1], strides=ref.strides[:-1]).reshape((math.prod(lead),))
+    assert flat is not None
+    return flat.strides[0] if flat.shape[0] > 1 else 0
+
+
+class _Body:
+    """One loop of a pass."""
+
+    def __init__(self, printer: Printer, loop: Loop) -> None:
+        self._printer, self._loop = printer, loop
+        self._registers: list[tuple[Ref, str]] = []
+        self._dims = () if isinstance(loop.statements[0], Contract) else _collapse(loop)
+        self._kept = 0 if loop.kept is None else _kept_dims(self._dims, loop)
+
+    def text(self) -> str:
+        first = self._loop.statements[0]
+        if isinstance(first, Contract):
+            return self._contract(first)
+        folds = [each for each in self._loop.statements if isinstance(each, Reduce)]
+        lines = list(self._lines())
+        sums = [each.target.buffer.name + "_fold" for each in folds if each.fold == "sum"]
+        simple = all(each.fold == "sum" for each in folds)
+        pragma = "#pragma omp simd" + (f" reduction(+ : {', '.join(sums)})" if sums else "") + "\n"
+        inner = self._nest(self._kept, len(self._dims), "".join(lines), pragma if simple else "")
+        if not folds:
+            return inner
+        starts = "".join(
+            f"{TYPES[each.target.buffer.dtype]} {each.target.buffer.name}_fold = "
+            f"{literal(FOLDS[each.fold][1], each.target.buffer.dtype)};\n"
+            for each in folds
+        )
+        ends = "".join(self._write(each.target, f"{each.target.buffer.name}_fold", self._kept) for each in folds)
+        return self._nest(0, self._kept, starts + inner + ends, "")
+
+    def _nest(self, begin: int, end: int, body: str, pragma: str) -> str:
+        """`body` in loops over some of the dimensions; the pragma is for the innermost."""
+        text = body
+        for k in reversed(range(begin, end)):
+            head = f"for (int64_t i{k} = 0; i{k} < {self._dims[k]}; i{k}++) {{\n"
+            text = (pragma if k == end - 1 else "") + head + indent(text, "  ") + "}\n"
+        return "{\n" + indent(text, "  ") + "}\n" if begin == end else text
+
+    def _lines(self) -> Iterator[str]:
+        source = ""
+        for each in self._loop.statements:
+            assert not isinstance(each, Contract)
+            if each.source and each.source != source:
+                source = each.source
+                yield f"// {source}\n"
+            if isinstance(each, Reduce):
+                own = each.target.buffer.name + "_fold"
+                value = self._read(each.argument)
+                sign = FOLDS[each.fold][0]
+                yield f"{own} += {value};\n" if sign == "+=" else f"{own} = unspool::{sign}({own}, {value});\n"
+            else:
+                yield from self._computed(each)
+
+    def _computed(self, each: Compute) -> Iterator[str]:
+        arguments: list[str] = []
+        for ref, dtype in each.arguments:
+            text = self._read(ref, dtype)
+            arguments.append(text if ref.buffer.dtype == dtype else f"{TYPES[dtype]}({text})")
+        kind, name = TYPES[each.target.buffer.dtype], self._name(each.target)
+        yield f"const {kind} {name} = {each.expression.format(*arguments)};\n"
+        if self._printer.has_memory(each.target.root().buffer):
+            yield self._write(each.target, name, len(self._dims))
+        self._registers.append((each.target, name))
+
+    def _name(self, target: Ref) -> str:
+        taken = {name for _, name in self._registers}
+        name = f"{target.buffer.name}_at"
+        return name if name not in taken else f"{name}_{len(taken)}"
+
+    def _read(self, ref: Ref, dtype: torch.dtype | None = None) -> str:
+        if ref.buffer.place is Place.CONSTANT:
+            return literal(ref.buffer.number, dtype or ref.buffer.dtype)
+        for known, name in reversed(self._registers):
+            if known.same_elements(ref):
+                return name
+        return self._element(ref, len(self._dims))
+
+    def _write(self, ref: Ref, value: str, dims: int) -> str:
+        return f"{self._element(ref, dims)} = {value};\n"
+
+    def _element(self, given: Ref, dims: int) -> str:
+        ref = given.root()
+        if self._printer.is_scalar(ref.buffer):
+            return ref.buffer.name
+        return f"{ref.buffer.name}[{_index(_as(ref, self._dims[:dims]), 'i')}]"
+
+    def _contract(self, each: Contract) -> str:
+        """A vector is added to another for each entry of `left`; or, where that would skip about, sums of products."""
+        (n, p, m), depth = each.target.shape, each.left.shape[2]
+        kind, name = TYPES[each.target.buffer.dtype], self._name(each.target)
+        target, left, right = each.target.root(), each.left.root(), each.right.root()
+        out = f"{target.buffer.name}[{_index(target, ('n', 'p', 'm'))}]"
+        a = f"{left.buffer.name}[{_index(left, ('n', 'p', 'k'))}]"
+        b = f"{right.buffer.name}[{_index(right, ('n', 'k', 'm'))}]"
+        if self._printer.is_scalar(target.buffer):
+            out = target.buffer.name
+        heads = [f"for (int64_t n = 0; n < {n}; n++)\n", f"for (int64_t p = 0; p < {p}; p++) {{\n"]
+        over_m, over_k = (f"for (int64_t {i} = 0; {i} < {size}; {i}++) " for i, size in (("m", m), ("k", depth)))
+        if m > 1 and right.strides[2] == 1:
+            body = f"{over_m}{out} = 0;\n{over_k}{{\n  const {kind} {name} = {a};\n"
+            body += f"  #pragma omp simd\n  {over_m}{out} += {name} * {b};\n}}\n"
+        else:
+            body = f"{over_m}{{\n  {kind} {name} = 0;\n  #pragma omp simd reduction(+ : {name})\n"
+            body += f"  {over_k}{name} += {a} * {b};\n  {out} = {name};\n}}\n"
+        title = f"// {each.source}\n" if each.source else ""
+        return title + "".join(heads) + indent(body, "  ") + "}\n"
+
+
+def _collapse(loop: Loop) -> tuple[int, ...]:
+    """The loop's dimensions, with those joined that all its elements lie one after another in."""
+    refs = [
+        ref.root().squeezed if len(ref.squeezed.shape) == len(loop.domain) else ref.root()
+        for each in loop.statements
+        for ref in ([*each.reads(), each.target] if isinstance(each, Compute) else each.reads())
+        if ref.buffer.place is not Place.CONSTANT
+    ]
+    dims: list[int] = []
+    for k, size in enumerate(loop.domain):
+        joins = (
+            dims
+            and k != loop.kept
+            and all(_steps(ref, loop.domain)[k - 1] == size * _steps(ref, loop.domain)[k] for ref in refs)
+        )
+        if joins:
+            dims[-1] *= size
+        else:
+            dims.append(size)
+    return tuple(dims)
+
+
+def _kept_dims(dims: tuple[int, ...], loop: Loop) -> int:
+    """How many of the joined dimensions are kept."""
+    kept = math.prod(loop.domain[: loop.kept])
+    count = 0
+    while kept > 1:
+        kept //= dims[count]
+        count += 1
+    return count
+
+
+def _steps(ref: Ref, domain: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides over a loop's dimensions."""
+    return _as(ref, domain).strides
+
+
+def _as(ref: Ref, domain: tuple[int, ...]) -> Ref:
+    """`ref` with a loop's dimensions, where its own are the same or finer."""
+    seen = ref.reshape(domain)
+    assert seen is not None
+    return seen
+
+
+def _index(ref: Ref, names: str | tuple[str, ...]) -> str:
+    terms = [
+        (f"{names}{k}" if isinstance(names, str) else names[k]) + (f" * {stride}" if stride != 1 else "")
+        for k, (size, stride) in enumerate(zip(ref.shape, ref.strides, strict=True))
+        if stride and size > 1
+    ]
+    return " + ".join([*terms, *([str(ref.offset)] if ref.offset or not terms else [])])

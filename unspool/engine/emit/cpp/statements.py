@@ -1,0 +1,76 @@
+"""What is done to one row: a few kinds of statements over memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from unspool.engine.emit.cpp.strided import Ref
+
+
+@dataclass(frozen=True, eq=False)
+class Compute:
+    """`target = expression(arguments)`, element by element.
+
+    Args:
+        target: where to; all arguments have its shape.
+        expression: C++ with `{0}`, `{1}`, ... for the arguments.
+        arguments: elements, each with the type it is taken to.
+        source: the line of the user's code that it came from.
+    """
+
+    target: Ref
+    expression: str
+    arguments: tuple[tuple[Ref, torch.dtype], ...]
+    source: str = ""
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [ref for ref, _ in self.arguments]
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce:
+    """`target = fold(argument)` over the last dimensions of the argument; the first ones are the target's."""
+
+    target: Ref
+    fold: str
+    argument: Ref
+    source: str = ""
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [self.argument]
+
+
+@dataclass(frozen=True, eq=False)
+class Contract:
+    """`target[n, p, m] = sum over k of left[n, p, k] * right[n, k, m]`: a product of two things that rows have."""
+
+    target: Ref
+    left: Ref
+    right: Ref
+    source: str = ""
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [self.left, self.right]
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """`target[i] = left[i] @ matrix + added[i]`, for rows of all batch entries at once, with a matrix they share."""
+
+    target: Ref
+    left: Ref
+    matrix: Ref
+    added: Ref | None
+    source: str = ""
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [self.left] if self.added is None else [self.left, self.added]
+
+
+Statement = Compute | Reduce | Contract | Product

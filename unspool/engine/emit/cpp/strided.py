@@ -1,0 +1,169 @@
+"""Where the elements of a row are: memory, and strided views of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import torch
+
+
+class Place(Enum):
+    """Whose memory a buffer is."""
+
+    CARRIED = "carried"
+    STREAMED = "streamed"
+    SHARED = "shared"
+    EMITTED = "emitted"
+    PRODUCT = "product"
+    """The result of a matrix product: scratch that several workers may write to."""
+    SCRATCH = "scratch"
+    CONSTANT = "constant"
+    """No memory at all: one number."""
+
+
+@dataclass(eq=False)
+class Buffer:
+    """The memory of one row.
+
+    Args:
+        name: its name in the emitted code.
+        dtype: of its elements.
+        size: how many there are.
+        place: whose memory it is.
+        index: which of the carried, streamed, shared or emitted values it is.
+        number: the number that a constant is.
+        home: the part of another buffer that it is, if it has no memory of its own.
+    """
+
+    name: str
+    dtype: torch.dtype
+    size: int
+    place: Place = Place.SCRATCH
+    index: int = 0
+    number: bool | int | float = 0
+    home: Ref | None = None
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A strided view of a buffer."""
+
+    buffer: Buffer
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @classmethod
+    def whole(cls, buffer: Buffer, shape: Sequence[int]) -> Ref:
+        """All of a buffer, in order."""
+        return cls(buffer, tuple(shape), contiguous(shape))
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its buffer, in order."""
+        return self.offset == 0 and self.size == self.buffer.size and self.is_contiguous
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie one after another."""
+        expected = contiguous(self.shape)
+        pairs = zip(self.shape, self.strides, expected, strict=True)
+        return all(size == 1 or stride == right for size, stride, right in pairs)
+
+    @property
+    def squeezed(self) -> Ref:
+        """Without the dimensions of size one."""
+        kept = [k for k, size in enumerate(self.shape) if size != 1]
+        return replace(self, shape=tuple(self.shape[k] for k in kept), strides=tuple(self.strides[k] for k in kept))
+
+    @property
+    def last(self) -> int:
+        """The place of its last element in the buffer."""
+        return self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+
+    def root(self) -> Ref:
+        """The same elements in the buffer that has the memory."""
+        ref = self
+        while ref.buffer.home is not None:
+            home = ref.buffer.home  # contiguous, so that only the offset changes
+            ref = replace(ref, buffer=home.buffer, offset=home.offset + ref.offset)
+        return ref
+
+    def overlaps(self, other: Ref) -> bool:
+        """Whether the two may have an element in common."""
+        mine, theirs = self.root(), other.root()
+        return mine.buffer is theirs.buffer and mine.offset <= theirs.last and theirs.offset <= mine.last
+
+    def same_elements(self, other: Ref) -> bool:
+        """Whether a loop over both meets the same elements at the same time."""
+        mine, theirs = self.root().squeezed, other.root().squeezed
+        return mine == theirs
+
+    def narrow(self, dim: int, start: int, length: int) -> Ref:
+        """`length` entries of a dimension, from `start`."""
+        dim %= len(self.shape)
+        shape = (*self.shape[:dim], length, *self.shape[dim + 1 :])
+        return replace(self, shape=shape, offset=self.offset + start * self.strides[dim])
+
+    def select(self, dim: int, index: int) -> Ref:
+        """One entry of a dimension, which is dropped."""
+        dim %= len(self.shape)
+        one = self.narrow(dim, index % self.shape[dim], 1)
+        return replace(one, shape=_without(one.shape, dim), strides=_without(one.strides, dim))
+
+    def permute(self, dims: Sequence[int]) -> Ref:
+        """The dimensions in another order."""
+        return replace(
+            self, shape=tuple(self.shape[dim] for dim in dims), strides=tuple(self.strides[dim] for dim in dims)
+        )
+
+    def expand(self, shape: Sequence[int]) -> Ref:
+        """Broadcast to `shape`; -1 leaves a size as it is."""
+        added = len(shape) - len(self.shape)
+        own, strides = (*[1] * added, *self.shape), (*[0] * added, *self.strides)
+        sizes = tuple(size if want == -1 else want for size, want in zip(own, shape, strict=True))
+        repeated = tuple(0 if size != want else stride for size, want, stride in zip(own, sizes, strides, strict=True))
+        return replace(self, shape=sizes, strides=repeated)
+
+    def reshape(self, shape: Sequence[int]) -> Ref | None:
+        """The same elements in order under another shape; None if no strides can say that."""
+        own = self.squeezed
+        strides: list[int] = []
+        k, run, step = len(own.shape) - 1, 1, 1  # elements of the current dimension still to be given out
+        for size in reversed(shape):
+            if size == 1:
+                strides.append(0)
+                continue
+            if run == 1:
+                if k < 0:
+                    return None
+                run, step, k = own.shape[k], own.strides[k], k - 1
+            # More than what is left of it: the next ones have to follow on without a gap.
+            while run % size and k >= 0 and own.strides[k] == run * step:
+                run, k = run * own.shape[k], k - 1
+            if run % size:
+                return None
+            strides.append(step)
+            run, step = run // size, step * size
+        return replace(self, shape=tuple(shape), strides=tuple(reversed(strides)))
+
+
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of elements that lie one after another."""
+    strides, step = list[int](), 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def _without(items: tuple[int, ...], k: int) -> tuple[int, ...]:
+    return (*items[:k], *items[k + 1 :])

@@ -1,0 +1,85 @@
+"""The parts of a split, made runnable by one emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, fx
+
+from unspool.engine.emit.chunk import Chunk, Loop
+from unspool.engine.emit.python import as_python
+from unspool.engine.labels import SHARED, Label
+from unspool.engine.program import lower
+from unspool.engine.split import Part, Split
+
+Values = dict[fx.Node, Tensor]
+"""Tensors by the node of the plan's graph that they are values of."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What is the same for all steps of a call.
+
+    Args:
+        values: weights, and what depends on them alone.
+        prepared: those that the core takes, as it takes them.
+        parts: what they are for.
+    """
+
+    values: Values
+    prepared: Sequence[Tensor]
+    parts: Parts
+
+
+class Parts:
+    """Runs the parts of a split, with `loop` for its core."""
+
+    def __init__(self, split: Split, labels: dict[fx.Node, Label], loop: Loop, device: torch.device) -> None:
+        self.split, self.loop = split, loop
+        self._invariant, self._before, self._after, self._total = (
+            as_python(lower(getattr(split, name), labels), name, device)[0]
+            for name in ("invariant", "before", "after", "total")
+        )
+        outside = [node for node in split.core.inputs if node not in split.carried]
+        self._shared = [node for node in outside if labels[node] == SHARED]
+        self._streamed = [node for node in outside if labels[node] != SHARED]
+
+    def begin(self, weights: Values) -> Shared:
+        """What is the same for all steps, weights included."""
+        values = {**weights, **_run(self.split.invariant, self._invariant, 0, weights)}
+        return Shared(values, self.loop.prepare([values[node] for node in self._shared]), self)
+
+    def run(
+        self,
+        counts: Sequence[int],
+        shared: Shared,
+        known: Values,
+        carried: Sequence[Tensor],
+        *,
+        reverse: bool = False,
+        into: Values | None = None,
+    ) -> tuple[list[Tensor], Values]:
+        """A chunk of steps: what is carried after them, and the values of all parts."""
+        rows = sum(counts)
+        values = {**shared.values, **known}
+        values.update(_run(self.split.before, self._before, rows, values))
+        streamed = [values[node] for node in self._streamed]
+        targets = None if into is None else [into.get(node) for node in self.split.core.outputs]
+        new, emitted = self.loop(shared.prepared, Chunk(counts, streamed, carried, reverse, targets))
+        values.update(zip(self.split.core.outputs, emitted, strict=True))
+        values.update(_run(self.split.after, self._after, rows, values))
+        return new, values
+
+    def finish(self, shared: Shared, sums: Values) -> Values:
+        """What depends on sums over all chunks, and what is the same for all rows anyway."""
+        values = {**shared.values, **sums}
+        return {**values, **_run(self.split.total, self._total, 0, values)}
+
+
+def _run(part: Part, function: Callable[..., tuple[Tensor, ...]], rows: int, values: Values) -> Values:
+    if not part.outputs:
+        return {}
+    results = function(rows, *(values[node] for node in part.inputs))
+    return dict(zip(part.outputs, results, strict=True))
