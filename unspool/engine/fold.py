@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable
 
-from unspool.engine.graph import Node, is_size
+from unspool.engine.graph import Node, ancestors, is_size
 from unspool.engine.keep import row_bytes
 from unspool.engine.labels import SHARED, SUMMED, Label
 from unspool.engine.operations import PRODUCTS
@@ -37,8 +37,13 @@ class _Fold:
 
     def run(self) -> Split:
         from_before, from_after = self._from_before(), self._from_after()
-        before = [node for node in self._split.before.nodes if node not in from_before]
-        after = [node for node in self._split.after.nodes if node not in from_after]
+        left = [node for node in self._split.before.nodes if node not in from_before]
+        # What no step needs can as well be computed with what comes after.
+        late = set(left) - ancestors(
+            [*self._split.core.nodes, *from_before, *from_after, *self._handed_on], stop=self._split.before.inputs
+        )
+        before = [node for node in left if node not in late]
+        after = [*(node for node in left if node in late), *(n for n in self._split.after.nodes if n not in from_after)]
         order = [*self._split.before.nodes, *self._split.core.nodes, *self._split.after.nodes]
         core = [node for node in order if node in from_before or node in self._split.core.nodes or node in from_after]
         return regroup(self._split, before, core, after)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, fx
 
 from unspool.engine.emit.chunk import Chunk, Loop
+from unspool.engine.emit.cpp.module import Module
+from unspool.engine.emit.cpp.part import Group, fuse_part
 from unspool.engine.emit.python import as_python
 from unspool.engine.labels import SHARED, Label
 from unspool.engine.program import lower
@@ -25,22 +27,45 @@ class Shared:
     Args:
         values: weights, and what depends on them alone.
         prepared: those that the core takes, as it takes them.
+        before, after: the same for the compiled groups of these parts.
         parts: what they are for.
     """
 
     values: Values
     prepared: Sequence[Tensor]
+    before: Sequence[Sequence[Tensor]]
+    after: Sequence[Sequence[Tensor]]
     parts: Parts
 
 
 class Parts:
-    """Runs the parts of a split, with `loop` for its core."""
+    """Runs the parts of a split, with `loop` for its core.
 
-    def __init__(self, split: Split, labels: dict[fx.Node, Label], loop: Loop, device: torch.device) -> None:
+    Args:
+        split: the parts.
+        labels: where the rows are in each node.
+        loop: what runs the core.
+        device: where all that is.
+        module: what the parts beside the core are compiled with; without it, torch runs them.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        labels: dict[fx.Node, Label],
+        loop: Loop,
+        device: torch.device,
+        module: Module | None = None,
+    ) -> None:
         self.split, self.loop = split, loop
+        programs = {name: lower(getattr(split, name), labels) for name in ("invariant", "before", "after", "total")}
+        self._groups: dict[str, tuple[Group, ...]] = {"before": (), "after": ()}
+        if module is not None:
+            for name in self._groups:
+                fused = fuse_part(programs[name], module, name)
+                programs[name], self._groups[name] = fused.program, fused.groups
         self._invariant, self._before, self._after, self._total = (
-            as_python(lower(getattr(split, name), labels), name, device)[0]
-            for name in ("invariant", "before", "after", "total")
+            as_python(program, name, device)[0] for name, program in programs.items()
         )
         outside = [node for node in split.core.inputs if node not in split.carried]
         self._shared = [node for node in outside if labels[node] == SHARED]
@@ -49,7 +74,12 @@ class Parts:
     def begin(self, weights: Values) -> Shared:
         """What is the same for all steps, weights included."""
         values = {**weights, **_run(self.split.invariant, self._invariant, 0, weights)}
-        return Shared(values, self.loop.prepare([values[node] for node in self._shared]), self)
+        named = {node.name: tensor for node, tensor in values.items()}
+        before, after = (
+            [group.prepare([named[value.name] for value in group.shared]) for group in self._groups[name]]
+            for name in ("before", "after")
+        )
+        return Shared(values, self.loop.prepare([values[node] for node in self._shared]), before, after, self)
 
     def run(
         self,
@@ -64,12 +94,12 @@ class Parts:
         """A chunk of steps: what is carried after them, and the values of all parts."""
         rows = sum(counts)
         values = {**shared.values, **known}
-        values.update(_run(self.split.before, self._before, rows, values))
+        values.update(_run(self.split.before, self._before, rows, values, shared.before))
         streamed = [values[node] for node in self._streamed]
         targets = None if into is None else [into.get(node) for node in self.split.core.outputs]
         new, emitted = self.loop(shared.prepared, Chunk(counts, streamed, carried, reverse, targets))
         values.update(zip(self.split.core.outputs, emitted, strict=True))
-        values.update(_run(self.split.after, self._after, rows, values))
+        values.update(_run(self.split.after, self._after, rows, values, shared.after))
         return new, values
 
     def finish(self, shared: Shared, sums: Values) -> Values:
@@ -78,8 +108,14 @@ class Parts:
         return {**values, **_run(self.split.total, self._total, 0, values)}
 
 
-def _run(part: Part, function: Callable[..., tuple[Tensor, ...]], rows: int, values: Values) -> Values:
+def _run(
+    part: Part,
+    function: Callable[..., tuple[Tensor, ...]],
+    rows: int,
+    values: Values,
+    prepared: Sequence[Sequence[Tensor]] = (),
+) -> Values:
     if not part.outputs:
         return {}
-    results = function(rows, *(values[node] for node in part.inputs))
+    results = function(rows, *(values[node] for node in part.inputs), *prepared)
     return dict(zip(part.outputs, results, strict=True))

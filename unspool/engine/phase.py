@@ -12,6 +12,7 @@ from unspool.engine.core import lower_core
 from unspool.engine.emit.chunk import Loop
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.lowering import has_form
+from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.graphed import Graphed
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.reasons import CannotEmitError
@@ -101,13 +102,19 @@ class Phase:
                 raise CannotEmitError(f"the environment says UNSPOOL_EMIT={Interpreted.name}")
             if self._device.type != "cpu":
                 raise CannotEmitError(f"it runs on CPUs, and the tensors are on {self._device.type}")
-            split = self._folded()
-            return self._by(Compiled(lower_core(split, self._labels)), split)
+            return self._compiled(self._folded())
         except CannotEmitError as reason:
             return self._interpreted(str(reason))
 
     def _by(self, loop: Loop, split: Split) -> Parts:
         return Parts(split, self._labels, loop, self._device)
+
+    def _compiled(self, split: Split) -> Parts:
+        module = Module()
+        loop = Compiled(lower_core(split, self._labels), module)
+        parts = Parts(split, self._labels, loop, self._device, module)
+        module.start()
+        return parts
 
     def _interpreted(self, reason: str) -> Parts:
         self.passed_over[Compiled.name] = reason

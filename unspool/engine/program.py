@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -47,6 +47,7 @@ class Value:
         shared: whether it has no rows at all.
         axis: where the rows are, if they are not in front.
         times: how many entries of that axis a row has.
+        interleaved: whether the entries of a row do not lie next to each other there.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Value:
     shared: bool = False
     axis: int = 0
     times: int = 1
+    interleaved: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -83,7 +85,7 @@ class Rows:
         return "rows" if self.times == 1 else f"{self.times} rows"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instruction:
     """`results = operation(*arguments, **options)`. Arguments are values, numbers, sizes, and lists of these."""
 
@@ -92,7 +94,7 @@ class Instruction:
     arguments: tuple[Any, ...]
     options: dict[str, Any]
     results: tuple[Value, ...]
-    source: str = field(default="", compare=False)
+    source: str = ""
     """The line of the user's code that it came from."""
 
     @property
@@ -171,7 +173,8 @@ def as_value(node: fx.Node, labels: dict[fx.Node, Label]) -> Value:
     label = labels[node]
     shape = tuple(size for size in value(node).shape if isinstance(size, int))
     axis, times = (label.index, label.inner * label.outer) if isinstance(label, Axis) else (0, 1)
-    return Value(node.name, shape, value(node).dtype, label in (SHARED, SUMMED), axis, times)
+    interleaved = isinstance(label, Axis) and label.outer > 1
+    return Value(node.name, shape, value(node).dtype, label in (SHARED, SUMMED), axis, times, interleaved)
 
 
 def _kind(node: fx.Node) -> Kind:

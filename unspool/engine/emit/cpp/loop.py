@@ -11,41 +11,33 @@ from torch import Tensor
 
 from unspool.engine.core import Core
 from unspool.engine.emit.chunk import Chunk, Results
-from unspool.engine.emit.cpp.build import Build
 from unspool.engine.emit.cpp.lowering import lower
+from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.passes import Pass, arrange
 from unspool.engine.emit.cpp.row import Row
-from unspool.engine.emit.cpp.runtime import Needs, Runtime, Told, header, pointers, runtime_build
+from unspool.engine.emit.cpp.runtime import Needs, Runtime, Told, pointers
 from unspool.engine.emit.cpp.source import Printer
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.program import Value
 
-FUNCTION = """
-extern "C" __attribute__((visibility("default")))
-void steps(const unspool::Chunk& chunk, const unspool::Worker& worker) {{
-  for (int64_t k = 0; k < chunk.steps; k++) {{
-    const int64_t time = chunk.reverse ? chunk.steps - 1 - k : k;
-    const int64_t rows = worker.rows(chunk.counts[time]);
-    if (rows == 0) continue;
-    [[maybe_unused]] const int64_t start = chunk.starts[time];
-    [[maybe_unused]] char* const products = worker.products + k % 2 * worker.other_products;
-
-{body}  }}
-}}
-"""
-
 
 class Compiled:
-    """Runs a core over a chunk of steps in one call."""
+    """Runs a core over a chunk of steps in one call.
+
+    Args:
+        core: what to run.
+        module: what it is compiled with.
+        function: the name of its function there.
+    """
 
     name = "c++"
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, module: Module, function: str = "core") -> None:
         self.core = core
-        self.source, self._matrices, self._needs = _emit(core)
-        self._runtime = runtime_build()
-        self._build = Build.of(header("functions.h", "loop.h") + self.source)
+        body, self._matrices, self._needs = _emit(core)
+        self.source = module.add(function, body)
+        self._module, self._function = module, function
         self._carried_bytes = _bytes(core.carried)
         self._emitted_bytes = _bytes(core.emitted)
         self._needs.carried_count, self._needs.emitted_count = len(core.carried), len(core.emitted)
@@ -59,10 +51,7 @@ class Compiled:
         Raises:
             CannotEmitError: if it cannot be.
         """
-        if not self._steps:
-            self._runtime.library()
-            function = ctypes.cast(self._build.library().steps, ctypes.c_void_p)
-            self._steps = function.value or 0
+        self._steps = self._steps or self._module.function(self._function)
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """The core's `shared` values as its steps read them: matrices of products packed."""
@@ -100,7 +89,7 @@ class Compiled:
 
 
 def _emit(core: Core) -> tuple[str, list[Ref], Needs]:
-    """The source of a core's steps, the matrices to be packed for it, and what it needs."""
+    """What a core does at every step, the matrices to be packed for it, and what it needs."""
     row = Row(core.instructions, (*core.new_carried, *core.emitted))
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     for place, group in groups.items():
@@ -126,11 +115,10 @@ def _emit(core: Core) -> tuple[str, list[Ref], Needs]:
     products = [each for stage in stages if not isinstance(stage, Pass) for each in stage]
     matrices = list(dict.fromkeys(each.matrix for each in products))
     printer = Printer(stages, matrices, len(core.shared))
-    body = "".join(f"    {line}\n" if line else "\n" for line in printer.text().splitlines())
     needs = Needs(
         printer.block.size, printer.products.size, printer.row.size, printer.multiplications, printer.elements
     )
-    return FUNCTION.format(body=body), matrices, needs
+    return printer.text(), matrices, needs
 
 
 def _emit_value(row: Row, value: Value, index: int) -> None:
@@ -138,8 +126,8 @@ def _emit_value(row: Row, value: Value, index: int) -> None:
     ref = row.ref(value)
     own = ref.root().buffer
     in_front = value.axis == 0
-    if own.place is Place.SCRATCH and ref.root().is_whole and own is ref.buffer and in_front:
-        own.place, own.index = Place.EMITTED, index
+    if own.place in (Place.SCRATCH, Place.PRODUCT) and ref.root().is_whole and own is ref.buffer and in_front:
+        own.place, own.index, own.by_all = Place.EMITTED, index, own.place is Place.PRODUCT
         return
     buffer = Buffer(f"{value.name}_out", value.dtype, ref.size, Place.EMITTED, index)
     order = [value.axis, *(dim for dim in range(len(ref.shape)) if dim != value.axis)]

@@ -35,15 +35,26 @@ template <> struct Vector<double> {
 
 template <typename T> int64_t panels_of(int64_t width) { return (width + kPanel<T> - 1) / kPanel<T>; }
 
+// One panel of a matrix, `used` columns wide, zeros beside them.
+template <typename T>
+void pack_panel(int64_t depth, int64_t used, const T* matrix, int64_t down, int64_t right, T* panel) {
+  constexpr int64_t W = kPanel<T>, kBlock = 16;
+  if (right == 1 && used == W) {
+    for (int64_t k = 0; k < depth; k++) std::memcpy(panel + k * W, matrix + k * down, W * sizeof(T));
+    return;
+  }
+  for (int64_t first = 0; first < depth; first += kBlock) {  // few cache lines at a time, whichever way it lies
+    const int64_t last = first + kBlock < depth ? first + kBlock : depth;
+    for (int64_t j = 0; j < W; j++)
+      for (int64_t k = first; k < last; k++) panel[k * W + j] = j < used ? matrix[k * down + j * right] : T(0);
+  }
+}
+
 template <typename T>
 void pack(int64_t depth, int64_t width, const T* matrix, int64_t down, int64_t right, T* panels) {
-  for (int64_t begin = 0; begin < width; begin += kPanel<T>) {
-    const int64_t used = width - begin < kPanel<T> ? width - begin : kPanel<T>;
-    for (int64_t k = 0; k < depth; k++, panels += kPanel<T>) {
-      for (int64_t j = 0; j < used; j++) panels[j] = matrix[k * down + (begin + j) * right];
-      for (int64_t j = used; j < kPanel<T>; j++) panels[j] = 0;
-    }
-  }
+  constexpr int64_t W = kPanel<T>;
+  for (int64_t begin = 0; begin < width; begin += W, panels += depth * W)
+    pack_panel(depth, width - begin < W ? width - begin : W, matrix + begin * right, down, right, panels);
 }
 
 // M rows by V vectors of each of P panels, summed in registers.
@@ -135,6 +146,102 @@ void multiply(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t
       row += here;
     }
   }
+}
+
+// -- sums over rows ---------------------------------------------------------------------------------------------------
+
+// A factor of sums over rows, out[k][n] = sum over r of left[r][k] * right[r][n]; without memory, its only column is 1.
+template <typename T> struct Factor {
+  const T* left;
+  int64_t apart, width;
+  T* out;
+};
+
+constexpr int64_t kBlockRows = 256;  // whose panel stays in the first cache
+
+// Columns `first` to `first + kRows` of a factor, one after another for every row, zeros beside them.
+template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, int64_t first, T* columns) {
+  const int64_t used = factor.width - first < kRows ? factor.width - first : kRows;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t m = 0; m < kRows; m++)
+      columns[r * kRows + m] = m >= used ? T(0) : factor.left ? factor.left[r * factor.apart + first + m] : T(1);
+}
+
+template <typename T>
+inline void sum_tile(int64_t rows, const T* columns, const T* panel, bool add, T* out, int64_t out_apart,
+                     int64_t height, int64_t width) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>, W = kPanel<T>;
+  Vec sums[kRows][kVectors] = {};
+  for (int64_t r = 0; r < rows; r++) {
+    Vec right[kVectors];
+    for (int v = 0; v < kVectors; v++) right[v] = *reinterpret_cast<const Vec*>(panel + r * W + v * L);
+    for (int m = 0; m < kRows; m++)
+      for (int v = 0; v < kVectors; v++) sums[m][v] += columns[r * kRows + m] * right[v];
+  }
+  for (int m = 0; m < kRows; m++) {
+    if (m >= height) break;
+    T* const here = out + m * out_apart;
+    if (width == W) {
+      for (int v = 0; v < kVectors; v++) {
+        Vec& whole = *reinterpret_cast<Vec*>(here + v * L);
+        whole = add ? whole + sums[m][v] : sums[m][v];
+      }
+    } else {
+      alignas(kBytes) T edge[W];
+      for (int v = 0; v < kVectors; v++) *reinterpret_cast<Vec*>(edge + v * L) = sums[m][v];
+      for (int64_t j = 0; j < width; j++) here[j] = (add ? here[j] : T(0)) + edge[j];
+    }
+  }
+}
+
+// A share of the sums over `rows` rows of every factor times `right`, [rows][width].
+template <typename T>
+void sum_products(int64_t rows, int64_t width, const T* right, int64_t right_apart, const Factor<T>* factors,
+                  int64_t count, T* scratch, int64_t share, int64_t shares) {
+  constexpr int64_t W = kPanel<T>;
+  const int64_t panels = panels_of<T>(width);
+  int64_t tiles = 0;
+  for (int64_t f = 0; f < count; f++) tiles += (factors[f].width + kRows - 1) / kRows;
+  // Whichever there are more of is divided: panels of the right factor, or tiles of the left ones.
+  const bool by_panels = panels >= tiles;
+  const int64_t panel_begin = by_panels ? panels * share / shares : 0;
+  const int64_t panel_end = by_panels ? panels * (share + 1) / shares : panels;
+  const int64_t tile_begin = by_panels ? 0 : tiles * share / shares;
+  const int64_t tile_end = by_panels ? tiles : tiles * (share + 1) / shares;
+  T* const panel = scratch;
+  T* const columns = scratch + kBlockRows * W;
+  for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
+    const int64_t here = rows - begin < kBlockRows ? rows - begin : kBlockRows;
+    int64_t number = 0;
+    auto every_tile = [&](auto&& body) {
+      number = 0;
+      for (int64_t f = 0; f < count; f++)
+        for (int64_t first = 0; first < factors[f].width; first += kRows, number++)
+          if (number >= tile_begin && number < tile_end)
+            body(factors[f], first, columns + (number - tile_begin) * kBlockRows * kRows);
+    };
+    every_tile([&](const Factor<T>& factor, int64_t first, T* place) {
+      Factor<T> later = factor;
+      if (later.left) later.left += begin * later.apart;
+      pack_columns(here, later, first, place);
+    });
+    for (int64_t p = panel_begin; p < panel_end; p++) {
+      const int64_t used = width - p * W < W ? width - p * W : W;
+      pack_panel(here, used, right + begin * right_apart + p * W, right_apart, int64_t(1), panel);
+      every_tile([&](const Factor<T>& factor, int64_t first, T* place) {
+        const int64_t height = factor.width - first < kRows ? factor.width - first : kRows;
+        sum_tile(here, place, panel, begin > 0, factor.out + first * width + p * W, width, height, used);
+      });
+    }
+  }
+}
+
+// Elements of scratch that a worker needs for that.
+template <typename T> int64_t sum_scratch(const Factor<T>* factors, int64_t count) {
+  int64_t tiles = 0;
+  for (int64_t f = 0; f < count; f++) tiles += (factors[f].width + kRows - 1) / kRows;
+  return kBlockRows * (kPanel<T> + tiles * kRows);
 }
 
 namespace {
@@ -234,6 +341,47 @@ int64_t workers_for(const Chunk& chunk, const Needs& needs, int64_t threads, boo
   return chunk.rows;
 }
 
+using Memory = std::unique_ptr<char, decltype(&std::free)>;
+
+Memory allocate(int64_t bytes) {
+  return Memory(static_cast<char*>(std::aligned_alloc(kAligned, aligned(bytes + kAligned))), &std::free);
+}
+
+template <typename T> struct SumJob {
+  int64_t rows, width, right_apart, count, scratch;
+  const T* right;
+  const Factor<T>* factors;
+  char* memory;
+
+  static void work(void* given) {
+    const SumJob& job = *static_cast<const SumJob*>(given);
+    job.work(thread_number_(), team_size_());
+  }
+  void work(int64_t number, int64_t workers) const {
+    sum_products(rows, width, right, right_apart, factors, count, reinterpret_cast<T*>(memory + number * scratch),
+                 number, workers);
+  }
+};
+
+template <typename T>
+int run_sums(int64_t rows, int64_t width, const T* right, int64_t right_apart, const Factor<T>* factors, int64_t count,
+             int64_t threads) {
+  int64_t height = 0;
+  for (int64_t f = 0; f < count; f++) height += factors[f].width;
+  const int64_t worth = rows * width * height / kWorthAThread;
+  const int64_t wanted = threads < worth ? threads : worth;
+  const int64_t workers = parallel_ && wanted > 1 ? wanted : 1;
+  const int64_t scratch = aligned(sum_scratch(factors, count) * sizeof(T));
+  const Memory memory = allocate(workers * scratch);
+  if (!memory) return 1;
+  SumJob<T> job{rows, width, right_apart, count, scratch, right, factors, memory.get()};
+  if (workers == 1)
+    job.work(0, 1);
+  else
+    parallel_(SumJob<T>::work, &job, static_cast<unsigned>(workers), 0);
+  return 0;
+}
+
 }  // namespace
 }  // namespace unspool
 
@@ -258,8 +406,7 @@ int unspool_run(void* steps, const unspool::Chunk* chunk, const unspool::Needs* 
   const int64_t workers = workers_for(*chunk, *needs, threads, &job.divided);
   // A team may turn out smaller than asked for: then each has more rows, but together they need no more memory.
   const int64_t bytes = job.common_bytes() + workers * (job.own_bytes(workers) + aligned(needs->block + needs->products));
-  std::unique_ptr<char, decltype(&std::free)> memory(
-      static_cast<char*>(std::aligned_alloc(kAligned, aligned(bytes + kAligned))), &std::free);
+  const Memory memory = allocate(bytes);
   if (!memory) return 1;
   job.memory = memory.get();
   if (workers == 1) {
@@ -270,6 +417,16 @@ int unspool_run(void* steps, const unspool::Chunk* chunk, const unspool::Needs* 
   job.barrier = &barrier;
   parallel_(work_of_a_thread, &job, static_cast<unsigned>(workers), 0);
   return 0;
+}
+
+// out = left^T @ right, summed over rows, for every factor. 0, or 1 if there is not enough memory.
+int unspool_sums_float(int64_t rows, int64_t width, const float* right, int64_t right_apart,
+                       const unspool::Factor<float>* factors, int64_t count, int64_t threads) {
+  return unspool::run_sums(rows, width, right, right_apart, factors, count, threads);
+}
+int unspool_sums_double(int64_t rows, int64_t width, const double* right, int64_t right_apart,
+                        const unspool::Factor<double>* factors, int64_t count, int64_t threads) {
+  return unspool::run_sums(rows, width, right, right_apart, factors, count, threads);
 }
 
 int64_t unspool_packed_float(int64_t depth, int64_t width) {

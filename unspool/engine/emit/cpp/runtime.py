@@ -38,6 +38,17 @@ class Needs(ctypes.Structure):
     )
 
 
+class Factor(ctypes.Structure):
+    """`unspool::Factor` of runtime.cpp: a left factor of sums over rows, and where they go."""
+
+    _fields_ = (
+        ("left", ctypes.c_void_p),
+        ("apart", ctypes.c_int64),
+        ("width", ctypes.c_int64),
+        ("out", ctypes.c_void_p),
+    )
+
+
 def header(*names: str) -> str:
     """The text of headers, so that what is compiled is one text."""
     lines = "".join((_HERE / name).read_text() for name in names).splitlines(keepends=True)
@@ -73,6 +84,10 @@ class Runtime:
             self._pack[dtype] = library[f"unspool_pack_{name}"]
             sizes, pointer = (ctypes.c_int64, ctypes.c_int64), ctypes.c_void_p
             self._pack[dtype].restype, self._pack[dtype].argtypes = None, (*sizes, pointer, *sizes, pointer)
+        self._sums = {
+            torch.float32: library.unspool_sums_float,
+            torch.float64: library.unspool_sums_double,
+        }
         functions = _openmp()
         if functions is not None:
             library.unspool_use_threads(*functions)
@@ -90,15 +105,32 @@ class Runtime:
         Raises:
             MemoryError: if there is no memory for its scratch.
         """
-        threads = 1 if _forked else torch.get_num_threads()
-        if self._run(steps, ctypes.addressof(chunk), ctypes.addressof(needs), threads):
+        if self._run(steps, ctypes.addressof(chunk), ctypes.addressof(needs), _threads()):
             raise MemoryError("a compiled loop found no memory for its intermediate results")
+
+    def sums(self, right: Tensor, factors: Sequence[Factor]) -> None:
+        """Sums over rows of every factor times `right`, `[rows, width]`, into the factors' places.
+
+        Raises:
+            MemoryError: if there is no memory for its scratch.
+        """
+        integer, (rows, width) = ctypes.c_int64, right.shape
+        every = (Factor * len(factors))(*factors)
+        place = ctypes.c_void_p(right.data_ptr())
+        if self._sums[right.dtype](
+            integer(rows), integer(width), place, integer(width), every, integer(len(factors)), integer(_threads())
+        ):
+            raise MemoryError("a sum over rows found no memory for its intermediate results")
 
 
 def runtime_build() -> Build:
     """The runtime on its way."""
     text = header("loop.h", "runtime.cpp").replace('extern "C" {', 'extern "C" {\n#pragma GCC visibility push(default)')
     return Build.of(text + "#pragma GCC visibility pop\n")
+
+
+def _threads() -> int:
+    return 1 if _forked else torch.get_num_threads()
 
 
 def pointers(tensors: Sequence[Tensor]) -> Pointers:

@@ -52,7 +52,7 @@ class Printer:
         self.row = Scratch.of([buffer for buffer in self._home.row if buffer not in self._scalars])
         self.block = Scratch.of(list(self._home.block))
         targets = [each.target.buffer for stage in stages if not isinstance(stage, Pass) for each in stage]
-        self.products = Scratch.of(list(dict.fromkeys(targets)))
+        self.products = Scratch.of([each for each in dict.fromkeys(targets) if each.place is Place.PRODUCT])
 
     @property
     def multiplications(self) -> int:
@@ -126,14 +126,14 @@ class Printer:
         first = {
             Place.CARRIED: "worker.first",
             Place.STREAMED: "(start + worker.first)",
-            Place.EMITTED: "(worker.visible * start + worker.first)",
+            Place.EMITTED: f"({_seen(buffer)}start + worker.first)",
         }[buffer.place]
         return f"{self._base(buffer)} + {first} * {buffer.size}{offset}", f"worker.apart * {buffer.size}"
 
     def _base(self, buffer: Buffer) -> str:
         kind = TYPES[buffer.dtype]
-        owner = "worker" if buffer.place in (Place.CARRIED, Place.EMITTED) else "chunk"
-        const = "" if owner == "worker" else "const "
+        written = buffer.place in (Place.CARRIED, Place.EMITTED)
+        owner, const = "worker" if written and not buffer.by_all else "chunk", "" if written else "const "
         return f"static_cast<{const}{kind}*>({owner}.{buffer.place.value}[{buffer.index}])"
 
     # -- passes --------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Printer:
             Place.SHARED: "",
             Place.CARRIED: f" + row * {buffer.size}",
             Place.STREAMED: f" + (start + row) * {buffer.size}",
-            Place.EMITTED: f" + (worker.visible * start + row) * {buffer.size}",
+            Place.EMITTED: f" + ({_seen(buffer)}start + row) * {buffer.size}",
         }[buffer.place]
         const = "const " if buffer.place in (Place.SHARED, Place.STREAMED) else ""
         return f"{const}{kind}* const {name} = {self._base(buffer)}{rows};\n"
@@ -176,6 +176,11 @@ class Printer:
     def has_memory(self, buffer: Buffer) -> bool:
         """Whether what is computed for `buffer` has to be written."""
         return self._home.has_memory(buffer)
+
+
+def _seen(emitted: Buffer) -> str:
+    """What the number of the first row is multiplied by: a worker's own copy has the rows of one step."""
+    return "" if emitted.by_all else "worker.visible * "
 
 
 def _only_step(ref: Ref, lead: tuple[int, ...]) -> int:

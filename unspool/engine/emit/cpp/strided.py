@@ -36,6 +36,7 @@ class Buffer:
         index: which of the carried, streamed, shared or emitted values it is.
         number: the number that a constant is.
         home: the part of another buffer that it is, if it has no memory of its own.
+        by_all: whether all workers write to it, since it is emitted by a product.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Buffer:
     index: int = 0
     number: bool | int | float = 0
     home: Ref | None = None
+    by_all: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,60 @@
+"""Several loops that are compiled together."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+
+from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.runtime import header, runtime_build
+
+FUNCTION = """
+extern "C" __attribute__((visibility("default")))
+void {name}(const unspool::Chunk& chunk, const unspool::Worker& worker) {{
+  for (int64_t k = 0; k < chunk.steps; k++) {{
+    const int64_t time = chunk.reverse ? chunk.steps - 1 - k : k;
+    const int64_t rows = worker.rows(chunk.counts[time]);
+    if (rows == 0) continue;
+    [[maybe_unused]] const int64_t start = chunk.starts[time];
+    [[maybe_unused]] char* const products = worker.products + k % 2 * worker.other_products;
+
+{body}  }}
+}}
+"""
+
+
+class Module:
+    """The source of one library. Compilers start when all functions are in it, and work in the background."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, str] = {}
+
+    def add(self, name: str, body: str) -> str:
+        """Adds a function that runs `body` at every step, and returns its source."""
+        lines = "".join(f"    {line}\n" if line else "\n" for line in body.splitlines())
+        self._functions[name] = FUNCTION.format(name=name, body=lines)
+        return self._functions[name]
+
+    @cached_property
+    def _builds(self) -> tuple[Build, Build]:
+        return runtime_build(), Build.of(header("functions.h", "loop.h") + "".join(self._functions.values()))
+
+    def start(self) -> None:
+        """Starts the compiler.
+
+        Raises:
+            CannotEmitError: if there is none.
+        """
+        _ = self._builds
+
+    def function(self, name: str) -> int:
+        """The address of a function, once it is compiled.
+
+        Raises:
+            CannotEmitError: if it cannot be.
+        """
+        runtime, own = self._builds
+        runtime.library()
+        address = ctypes.cast(own.library()[name], ctypes.c_void_p).value
+        assert address is not None
+        return address

@@ -1,0 +1,218 @@
+"""The parts beside a core: what they do to rows as C++, sums over rows as products, and the rest by torch.
+
+What is not compiled stays an instruction of the program; what is becomes an instruction too, whose operation is a
+compiled function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.engine.core import Core
+from unspool.engine.emit.chunk import Chunk
+from unspool.engine.emit.cpp.loop import Compiled
+from unspool.engine.emit.cpp.lowering import has_form
+from unspool.engine.emit.cpp.module import Module
+from unspool.engine.emit.cpp.runtime import Factor, Runtime
+from unspool.engine.graph import aten
+from unspool.engine.program import Instruction, Kind, Program, Rows, Value
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A program in which much has become a few instructions.
+
+    Args:
+        program: the instructions; each group takes what `prepare` returns for it as a last input of the program.
+        groups: the compiled ones.
+    """
+
+    program: Program
+    groups: tuple[Group, ...]
+
+
+class Group:
+    """Instructions on rows as one operation: `group(rows, prepared, *row values)`."""
+
+    BLOCK = 128
+    """How many rows each thread works on at once: their intermediate results stay in its cache."""
+
+    def __init__(
+        self, instructions: Sequence[Instruction], outputs: Sequence[Value], module: Module, name: str
+    ) -> None:
+        made = {value for each in instructions for value in each.results}
+        taken = list(dict.fromkeys(value for each in instructions for value in each.uses() if value not in made))
+        self.given = tuple(value for value in taken if not value.shared)
+        self.shared = tuple(value for value in taken if value.shared)
+        self.loop = Compiled(Core((), self.given, self.shared, tuple(instructions), (), tuple(outputs)), module, name)
+
+    def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
+        """Its `shared` values as it takes them."""
+        return self.loop.prepare(shared)
+
+    def __call__(self, rows: int, prepared: Sequence[Tensor], *given: Tensor) -> Tensor | list[Tensor]:
+        block = self.BLOCK * torch.get_num_threads()
+        counts = [block] * (rows // block) + [rows % block] * (rows % block > 0)
+        _, results = self.loop(prepared, Chunk(counts, given, ()))
+        return results[0] if len(results) == 1 else results
+
+
+class Sums:
+    """Several `left^T @ right` as one operation, `sums(right, *lefts)`; each left may come in pieces, or be ones.
+
+    Args:
+        pieces: for each result, how many of the lefts it has side by side; 0 if it is the sum of `right` itself.
+        shapes: the results' shapes.
+    """
+
+    def __init__(self, pieces: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+        self._pieces, self._shapes = tuple(pieces), tuple(shapes)
+
+    def __call__(self, right: Tensor, *lefts: Tensor) -> Tensor | list[Tensor]:
+        right = right.flatten(1).contiguous()
+        lefts = tuple(left.contiguous() for left in lefts)  # alive until the end
+        results = [right.new_empty(shape) for shape in self._shapes]
+        factors: list[Factor] = []
+        left = iter(lefts)
+        for count, result in zip(self._pieces, results, strict=True):
+            place = result.data_ptr()
+            if not count:
+                factors.append(Factor(None, 0, 1, place))
+            for each in (next(left) for _ in range(count)):
+                width = each.shape[1]
+                factors.append(Factor(each.data_ptr(), width, width, place))
+                place += width * right.shape[1] * right.itemsize
+        Runtime.get().sums(right, factors)
+        return results[0] if len(results) == 1 else results
+
+
+def fuse_part(program: Program, module: Module, name: str) -> Fused:
+    """Replaces what can be compiled by calls of functions in `module`, whose names begin with `name`."""
+    left = _without_dead(_with_sums(program), program.outputs)
+    known, made = set(program.inputs), list[Instruction]()
+    groups: list[Group] = []
+    prepared: list[Value] = []
+    needed = set(program.outputs)
+    while left:
+        ready = _ready([each for each in left if not _is_on_rows(each)], known)
+        if not ready:
+            own = _ready([each for each in left if _is_on_rows(each)], known)
+            own = _worth_it(own)
+            group = _grouped(own, [each for each in left if each not in own], needed, module, f"{name}_{len(groups)}")
+            if group is None:
+                ready = own or _ready(left, known)[:1]
+            else:
+                value = Value(f"prepared_{len(groups)}", (), torch.float32)
+                groups.append(group)
+                prepared.append(value)
+                outputs = group.loop.core.emitted
+                made.append(Instruction(Kind.OTHER, group, (Rows(), value, *group.given), {}, outputs))
+                known.update(outputs)
+                left = [each for each in left if each not in own]
+                continue
+        made += ready
+        known.update(value for each in ready for value in each.results)
+        left = [each for each in left if each not in ready]
+    return Fused(Program((*program.inputs, *prepared), tuple(made), program.outputs), tuple(groups))
+
+
+def _is_on_rows(instruction: Instruction) -> bool:
+    values = [*instruction.uses(), *instruction.results]
+    if any(value.interleaved for value in values) or any(value.shared for value in instruction.results):
+        return False
+    return has_form(instruction)
+
+
+def _ready(instructions: Sequence[Instruction], known: set[Value]) -> list[Instruction]:
+    """Those that can run, one after another."""
+    known, found = set(known), list[Instruction]()
+    for each in instructions:
+        if known.issuperset(each.uses()):
+            found.append(each)
+            known.update(each.results)
+    return found
+
+
+def _worth_it(own: list[Instruction]) -> list[Instruction]:
+    """`own` without the views that only others look at, which cost nothing where they are."""
+    for each in reversed(own):
+        users = [other for other in own if not set(other.uses()).isdisjoint(each.results)]
+        if each.kind is Kind.VIEW and not users:
+            own = [other for other in own if other is not each]
+    return own
+
+
+def _grouped(
+    own: Sequence[Instruction], others: Sequence[Instruction], needed: set[Value], module: Module, name: str
+) -> Group | None:
+    if not any(each.kind in (Kind.POINTWISE, Kind.REDUCTION, Kind.PRODUCT) for each in own):
+        return None
+    used = needed | {value for each in others for value in each.uses()}
+    outputs = [value for each in own for value in each.results if value in used and value.name != "_"]
+    return Group(own, outputs, module, name)
+
+
+def _without_dead(instructions: Sequence[Instruction], outputs: Sequence[Value]) -> list[Instruction]:
+    needed, kept = set(outputs), list[Instruction]()
+    for each in reversed(instructions):
+        if not needed.isdisjoint(each.results):
+            kept.append(each)
+            needed.update(each.uses())
+    return kept[::-1]
+
+
+# -- sums over rows ---------------------------------------------------------------------------------------------------
+
+
+def _with_sums(program: Program) -> list[Instruction]:
+    """The instructions, with sums over rows of products by the same right factor joined."""
+    makers = {value: each for each in program.instructions for value in each.results}
+    lefts: dict[Value, list[tuple[Instruction, list[Value]]]] = {}
+    for each in program.instructions:
+        found = _sum_of_products(each, makers)
+        if found is not None:
+            lefts.setdefault(found[0], []).append((each, found[1]))
+    joined: dict[Instruction, Instruction | None] = {}
+    for right, sums in lefts.items():
+        if not any(pieces for _, pieces in sums):
+            continue  # nothing but a sum, which torch is good at
+        results = tuple(each.results[0] for each, _ in sums)
+        operation = Sums([len(pieces) for _, pieces in sums], [result.shape for result in results])
+        arguments = (right, *(piece for _, pieces in sums for piece in pieces))
+        joined.update((each, None) for each, _ in sums)
+        last = sums[-1][0]
+        joined[last] = Instruction(Kind.OTHER, operation, arguments, {}, results, last.source)
+    kept = [joined.get(each, each) for each in program.instructions]
+    return [each for each in kept if each is not None]
+
+
+def _sum_of_products(instruction: Instruction, makers: dict[Value, Instruction]) -> tuple[Value, list[Value]] | None:
+    """The right factor of a sum over rows, and the pieces of the left one; none for the sum of the right one itself."""
+    if len(instruction.results) != 1 or not instruction.results[0].shared:
+        return None
+    if instruction.operation is aten.sum.dim_IntList and instruction.arguments[1] == [0]:
+        (right, *_), pieces = instruction.arguments, list[Value]()
+        return (right, pieces) if _has_plain_rows(right) else None
+    if instruction.operation is not aten.mm.default:
+        return None
+    left, right = instruction.arguments
+    turned = makers.get(left)
+    if turned is None or turned.operation is not aten.t.default or not _has_plain_rows(right):
+        return None
+    (base,) = turned.arguments
+    joined = makers.get(base)
+    pieces = [base]
+    if joined is not None and joined.operation is aten.cat.default and joined.arguments[1:] in ((1,), (-1,)):
+        pieces = list(joined.arguments[0])
+    same = all(_has_plain_rows(piece) and len(piece.shape) == 1 for piece in pieces)
+    return (right, pieces) if same and all(piece.dtype == right.dtype for piece in pieces) else None
+
+
+def _has_plain_rows(value: Any) -> bool:
+    plain = isinstance(value, Value) and not value.shared and value.axis == 0 and value.times == 1
+    return plain and value.dtype in (torch.float32, torch.float64)
