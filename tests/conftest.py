@@ -27,6 +27,15 @@ def plans() -> Iterator[list[Plan]]:
 
 
 @pytest.fixture(autouse=True)
+def emitter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets cores be interpreted, but in tests marked `compiled`: a compiler takes longer than most tests."""
+    if request.node.get_closest_marker("compiled"):
+        monkeypatch.delenv("UNSPOOL_EMIT", raising=False)
+    else:
+        monkeypatch.setenv("UNSPOOL_EMIT", "interpreted")
+
+
+@pytest.fixture(autouse=True)
 def failed_plans() -> Iterator[list[str]]:
     """What the engine logs of plans that failed. It then runs the plain loop, which would hide a bug of a plan.
 

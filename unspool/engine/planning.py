@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 import traceback
 import weakref
@@ -95,6 +96,7 @@ def plan_of(
         same_containers,
         adjoint,
         torch.get_default_dtype(),
+        os.environ.get("UNSPOOL_EMIT"),
         _autocast_key(flatten(inputs)[0].device),
     )
     plans = _plans_of(cell)

@@ -56,6 +56,7 @@ class Group:
         return self.loop.prepare(shared)
 
     def __call__(self, rows: int, prepared: Sequence[Tensor], *given: Tensor) -> Tensor | list[Tensor]:
+        """Its one output, or all of them."""
         block = self.BLOCK * torch.get_num_threads()
         counts = [block] * (rows // block) + [rows % block] * (rows % block > 0)
         _, results = self.loop(prepared, Chunk(counts, given, ()))
@@ -74,6 +75,7 @@ class Sums:
         self._pieces, self._shapes = tuple(pieces), tuple(shapes)
 
     def __call__(self, right: Tensor, *lefts: Tensor) -> Tensor | list[Tensor]:
+        """Its one result, or all of them."""
         right = right.flatten(1).contiguous()
         lefts = tuple(left.contiguous() for left in lefts)  # alive until the end
         results = [right.new_empty(shape) for shape in self._shapes]
