@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, cast, overload
 
 import optree
 from torch import Tensor
@@ -21,6 +21,8 @@ def flatten(structure: Structure) -> list[Any]:
     """The leaves of `structure`, in order."""
     if isinstance(structure, Tensor):
         return [structure]
+    if is_flat(structure):
+        return list(structure)
     parts = optree.tree_leaves(structure, _is_ordered, none_is_leaf=True)
     return [leaf for part in parts for leaf in (flatten(dict(part)) if _is_ordered(part) else [part])]
 
@@ -30,9 +32,22 @@ def unflatten_as(structure: Structure, leaves: Iterable[Any]) -> Structure:
     if isinstance(structure, Tensor):
         (leaf,) = leaves
         return leaf
+    if is_flat(structure):
+        made = tuple(leaves)
+        if len(made) == len(structure):
+            kind = cast(Any, type(structure))
+            return made if kind is tuple else kind._make(made)
+        leaves = made
     remaining = iter(leaves)
     parts, containers = optree.tree_flatten(structure, _is_ordered, none_is_leaf=True)
     return optree.tree_unflatten(containers, [_fill(part, remaining) for part in parts])
+
+
+def is_flat(structure: Structure) -> bool:
+    """Whether it is a tuple or namedtuple of tensors: what most states are, and quicker to see here."""
+    if type(structure) is not tuple and not (isinstance(structure, tuple) and hasattr(structure, "_make")):
+        return False
+    return all(isinstance(each, Tensor) for each in structure)
 
 
 def _is_ordered(part: Structure) -> bool:

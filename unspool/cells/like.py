@@ -68,7 +68,9 @@ def zero_state_of(cell: Any, batch_size: Any, dtype: torch.dtype, device: Any) -
 
 def _device(device: Any) -> AbstractContextManager[Any]:
     # Cells ported from TensorFlow have no `device` argument, so the device is set around the call.
-    return nullcontext() if device is None else torch.device(device)
+    if device is None or torch.get_default_device() == device:
+        return nullcontext()
+    return torch.device(device)
 
 
 def start_sequence(cell: Any) -> None:

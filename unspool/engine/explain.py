@@ -75,7 +75,7 @@ def _direction(call: Call, phase: Phase, name: str) -> Direction:
     programs = {part: lower(getattr(phase.split, part), labels) for part in RUNS}
     counts = {part: len(program.instructions) for part, program in programs.items()}
     draws = lower(call.plan.draws, labels) if name != "backward" else None
-    emitter, passed_over = _emitter(call, phase)
+    emitter, passed_over, source = _emitter(call, phase)
     return Direction(
         **counts,
         draws=0 if draws is None else len(draws.instructions),
@@ -84,16 +84,17 @@ def _direction(call: Call, phase: Phase, name: str) -> Direction:
         program=str(phase.core),
         emitter=emitter,
         passed_over=tuple(passed_over.items()),
-        source=phase.loop.source,
+        source=source,
     )
 
 
-def _emitter(call: Call, phase: Phase) -> tuple[str, dict[str, str]]:
-    """What runs the core of this call, and what does not, with the reasons."""
-    phase.wait()
-    if phase.loop.name == Graphed.name and call.layout.sorted:
-        return Interpreted.name, {Graphed.name: "rows end at different steps, and a graph has fixed shapes"}
-    return phase.loop.name, phase.passed_over
+def _emitter(call: Call, phase: Phase) -> tuple[str, dict[str, str], str]:
+    """What runs the core of this call, what does not, with the reasons, and the code that runs."""
+    loop = phase.wait(call.layout.mean_rows).loop
+    if loop.name == Graphed.name and call.layout.sorted:
+        why = {Graphed.name: "rows end at different steps, and a graph has fixed shapes"}
+        return Interpreted.name, why, loop.source
+    return loop.name, phase.passed_over, loop.source
 
 
 def _lines(call: Call, forward: Phase) -> list[Line]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from unspool.engine.graph import Node, ancestors, is_size
 from unspool.engine.keep import row_bytes
@@ -18,20 +19,24 @@ from unspool.engine.program import Instruction, lower
 from unspool.engine.split import Part, Split, regroup
 
 
-def fold(split: Split, labels: dict[Node, Label], has_form: Callable[[Instruction], bool]) -> Split:
+def fold(split: Split, labels: dict[Node, Label], has_form: Callable[[Instruction], bool], *, products: bool) -> Split:
     """`split` with work moved into its core so that it streams and emits fewer bytes; the results are the same.
 
     Args:
         split: the parts.
         labels: where the rows are in each node.
         has_form: whether the core's emitter knows an instruction.
+        products: whether products may move too. With many rows a step, they are as fast there.
     """
-    return _Fold(split, labels, has_form).run()
+    return _Fold(split, labels, has_form, products).run()
 
 
 class _Fold:
-    def __init__(self, split: Split, labels: dict[Node, Label], has_form: Callable[[Instruction], bool]) -> None:
+    def __init__(
+        self, split: Split, labels: dict[Node, Label], has_form: Callable[[Instruction], bool], products: bool
+    ) -> None:
         self._split, self._labels, self._has_form = split, labels, has_form
+        self._fixed = set[Any]() if products else PRODUCTS
         self._nodes = {*split.before.nodes, *split.core.nodes, *split.after.nodes, *split.total.nodes}
         self._handed_on = {node for node in split.new_carried if node is not None}
 
@@ -93,7 +98,7 @@ class _Fold:
         if node.target is operator.getitem:
             return self._is_cheap(node.args[0])
         results = _pieces(node) or [node]
-        if node.target in PRODUCTS or any(self._labels[each] == SUMMED for each in results):
+        if node.target in self._fixed or any(self._labels[each] == SUMMED for each in results):
             return False
         inputs = tuple(dict.fromkeys(each for each in node.all_input_nodes if not is_size(each)))
         part = Part((node, *_pieces(node)), inputs, tuple(results))

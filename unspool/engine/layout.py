@@ -58,6 +58,11 @@ class Layout:
         """Whether rows have changed places."""
         return self._order is not None
 
+    @property
+    def mean_rows(self) -> float:
+        """How many rows a step has, on average."""
+        return self._starts[-1] / max(self.steps, 1)
+
     def rows(self, start: int, stop: int) -> int:
         """How many rows the steps from `start` to `stop` have together."""
         return self._starts[stop] - self._starts[start]

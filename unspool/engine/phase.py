@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, fx
 
 from unspool.engine.core import lower_core
@@ -29,7 +31,7 @@ log = logging.getLogger("unspool")
 class Phase:
     """Runs the parts of a split.
 
-    shared = phase.begin(weights)
+    shared = phase.begin(weights, rows a step)
     for chunk in chunks:
         carried, values = phase.run(chunk's rows, shared, known, carried)
     results = phase.finish(shared, sums over the chunks)
@@ -43,27 +45,31 @@ class Phase:
         self._labels, self._device = labels, trace.inputs[0].meta["val"].device
         parts = (split.before, split.core, split.after)
         self.sums = [node for part in parts for node in part.outputs if labels[node] == SUMMED]
-        self._parts = self._choose()
+        self._parts: dict[bool, Parts] = {}
+        self._lock = threading.Lock()
 
-    @property
-    def loop(self) -> Loop:
-        """What runs the core."""
-        return self._parts.loop
+    def parts(self, rows: float) -> Parts:
+        """What runs a call with so many rows a step."""
+        wide = self._device.type == "cpu" and rows >= WIDE * torch.get_num_threads()
+        with self._lock:
+            if wide not in self._parts:
+                self._parts[wide] = self._choose(wide)
+            return self._parts[wide]
 
-    def begin(self, weights: Values) -> Shared:
-        """What is the same for all steps, weights included."""
+    def wait(self, rows: float) -> Parts:
+        """`parts`, once it is known that they can run."""
+        parts = self.parts(rows)
         try:
-            return self._parts.begin(weights)
+            parts.loop.wait()
         except CannotEmitError as reason:  # known only now, since compilers work in the background
-            self._parts = self._interpreted(str(reason))
-            return self._parts.begin(weights)
+            with self._lock:
+                self._parts = dict.fromkeys((False, True), self._interpreted(str(reason)))
+            return self._parts[False]
+        return parts
 
-    def wait(self) -> None:
-        """Waits until it is known what runs the core."""
-        try:
-            self.loop.wait()
-        except CannotEmitError as reason:
-            self._parts = self._interpreted(str(reason))
+    def begin(self, weights: Values, rows: float) -> Shared:
+        """What is the same for all steps of a call with so many rows a step, weights included."""
+        return self.wait(rows).begin(weights)
 
     def run(
         self,
@@ -93,16 +99,13 @@ class Phase:
 
     # -- which emitter -------------------------------------------------------------------------------------------------
 
-    def _choose(self) -> Parts:
+    def _choose(self, wide: bool) -> Parts:
         if self._device.type == "cuda":
             return self._by(Graphed(Interpreted(self.core, self._device)), self.split)
         self.passed_over[Graphed.name] = f"it needs a GPU, and the tensors are on {self._device.type}"
         try:
-            if os.environ.get("UNSPOOL_EMIT") == Interpreted.name:
-                raise CannotEmitError(f"the environment says UNSPOOL_EMIT={Interpreted.name}")
-            if self._device.type != "cpu":
-                raise CannotEmitError(f"it runs on CPUs, and the tensors are on {self._device.type}")
-            return self._compiled(self._folded())
+            _check_allowed(self._device)
+            return self._compiled(self._folded(wide))
         except CannotEmitError as reason:
             return self._interpreted(str(reason))
 
@@ -121,13 +124,27 @@ class Phase:
         _say_once(reason)
         return self._by(Interpreted(self.core, self._device), self.split)
 
-    def _folded(self) -> Split:
-        split = fold(self.split, self._labels, has_form)
+    def _folded(self, wide: bool) -> Split:
+        split = fold(self.split, self._labels, has_form, products=wide)
         try:
             lower_core(split, self._labels)
         except CannotPlanError:  # rows that can be told apart at one border cannot at another
             return self.split
         return split
+
+
+WIDE = 8
+"""Rows a thread with which products are as fast at every step as for many steps at once."""
+
+
+def _check_allowed(device: torch.device) -> None:
+    wanted = os.environ.get("UNSPOOL_EMIT") or Compiled.name
+    if wanted not in (Compiled.name, Interpreted.name):
+        raise ValueError(f"UNSPOOL_EMIT is {wanted!r}, but expected {Compiled.name!r} or {Interpreted.name!r}")
+    if wanted == Interpreted.name:
+        raise CannotEmitError(f"the environment says UNSPOOL_EMIT={wanted}")
+    if device.type != "cpu":
+        raise CannotEmitError(f"it runs on CPUs, and the tensors are on {device.type}")
 
 
 _said: set[str] = set()

@@ -53,6 +53,7 @@ class Plan:
     def __init__(self, traced: Trace) -> None:
         self.trace = traced
         simplify(traced)
+        traced.finish()
         self.labels = follow_rows(traced.graph, traced.rows)
         per_row = [*traced.outputs, *traced.new_state, *traced.d_inputs, *traced.d_state]
         check_result_rows(self.labels, per_row, traced.d_weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,8 +127,8 @@ def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> 
     schedule = call.plan.inference if checkpoints else call.schedule
     outputs = [_batch(node, call) for node in traced.outputs]
     kept = [node for node in call.schedule.kept if node in call.plan.draws.outputs or not checkpoints]
-    with torch.autocast(layout.device.type, enabled=False):  # casts are part of the plan
-        shared = schedule.forward.begin(weights)
+    with _no_autocast(layout.device):
+        shared = schedule.forward.begin(weights, layout.mean_rows)
         carried = [layout.sort(leaf) for leaf in state]
         for start, stop in call.segments():
             if checkpoints and history is not None:
@@ -174,6 +175,13 @@ def _forward_chunk(
     return _beside(new, carried), values
 
 
+def _no_autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """Casts are part of the plan."""
+    if torch.is_autocast_enabled(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
+
+
 def _beside(new: Tensors, old: Tensors) -> Tensors:
     """The rows that ran, and after them those that did not."""
     return [
@@ -210,9 +218,9 @@ def _backward(
     first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, state, strict=True)}
     d_inputs = [None if node is None else _batch(node, call) for node in traced.d_inputs]
     sums: Values = {}
-    with torch.autocast(layout.device.type, enabled=False):
-        shared = adjoint.begin(weights)
-        again = schedule.forward.begin(weights) if isinstance(call.memory, Checkpoint) else None
+    with _no_autocast(layout.device):
+        shared = adjoint.begin(weights, layout.mean_rows)
+        again = schedule.forward.begin(weights, layout.mean_rows) if isinstance(call.memory, Checkpoint) else None
         carried = [
             torch.zeros_like(leaf) if d is None else layout.sort(d)
             for d, leaf, node in zip(d_final, state, traced.state, strict=True)

@@ -27,12 +27,12 @@ class Options:
     """How a loop runs, which never changes its result.
 
     Args:
-        parallel_iterations: how many steps are worked on at once.
+        parallel_iterations: how many steps are worked on at once; None for what suits the batch and the device.
         swap_memory: whether what backward needs waits in host memory.
         memory: what is kept for backward; None for what suits the device.
     """
 
-    parallel_iterations: int = 32
+    parallel_iterations: int | None = None
     swap_memory: bool = False
     memory: Memory | None = None
 
@@ -107,7 +107,7 @@ def prepare(
         plan,
         layout,
         steps,
-        options.parallel_iterations,
+        options.parallel_iterations or _default_chunk(batch_size, device),
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
         constants,
@@ -115,6 +115,17 @@ def prepare(
     )
     _ = call.schedule  # which may still find a reason
     return call, tensors
+
+
+LEAST_STEPS = 32
+"""Steps in a chunk, as TensorFlow has it."""
+ENOUGH_ROWS = 2048
+"""Rows in a chunk with which what is done for all of them at once is as fast as it gets on a CPU."""
+
+
+def _default_chunk(batch_size: int, device: torch.device) -> int:
+    enough = -(-ENOUGH_ROWS // batch_size) if device.type == "cpu" else 0
+    return max(LEAST_STEPS, enough)
 
 
 _said: set[tuple[str, str]] = set()

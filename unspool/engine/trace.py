@@ -43,11 +43,6 @@ class Leaf:
         """Whether gradients can flow through it at all."""
         return self.dtype.is_floating_point or self.dtype.is_complex
 
-    @property
-    def bytes(self) -> int:
-        """The size of one row."""
-        return torch.Size(self.shape).numel() * self.dtype.itemsize
-
 
 @dataclass
 class Trace:
@@ -68,9 +63,14 @@ class Trace:
     d_new_state: list[fx.Node]
     literals: dict[fx.Node, Tensor]
     constants: dict[fx.Node, Tensor]
+    _final: tuple[list[Any], ...] | None = None
+
+    def finish(self) -> None:
+        """Says that the graph will not change any more."""
+        self._final = self._results()
 
     def _results(self) -> tuple[list[Any], ...]:
-        return self.graph.output_node().args[0]  # pyright: ignore[reportReturnType]
+        return self._final or self.graph.output_node().args[0]  # pyright: ignore[reportReturnType]
 
     @property
     def outputs(self) -> list[fx.Node]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import enum
 import functools
+import itertools
 import operator
 import types
 from collections.abc import Generator, Hashable, Iterator
@@ -28,6 +29,18 @@ OWN = {name for name in nn.Module().__dict__ if name != "training"}
 def named_modules(cell: nn.Module) -> list[tuple[str, nn.Module]]:
     """`cell.named_modules()`, with types."""
     return list(cell.named_modules())  # pyright: ignore[reportUnknownArgumentType]
+
+
+def glance(cell: Any) -> list[Any]:
+    """Everything that hangs on a cell at arm's length, to be compared by identity; much quicker than a `Watch`."""
+    if not isinstance(cell, nn.Module):
+        return list(getattr(cell, "__dict__", {}).values())
+    seen: list[Any] = []
+    for module in cell.modules():
+        own = module.__dict__
+        below = (own[kind].values() for kind in ("_modules", "_parameters", "_buffers"))
+        seen += [*own.values(), *itertools.chain(*below)]
+    return seen
 
 
 class Watch:
@@ -50,6 +63,8 @@ class Watch:
         """The lists, dicts and sets that hang on the cell, or that its functions close over."""
         self.portable = True
         """Whether another cell with the same key would be traced to the same graph."""
+        self.steady = True
+        """Whether everything is as it was as long as `glance` sees the same objects."""
         self._seen: dict[int, int] = {}
         self._marks = {name: self._mark(value) for name, value in self._attributes(cell)}
         self.key: Hashable = (type(cell), tuple(self._marks.items()))
@@ -83,15 +98,18 @@ class Watch:
             return ("tensor", value.shape, value.dtype, value.device, value.requires_grad)
         if isinstance(value, list | dict | set):
             self.containers.append(value)
+            self.steady = False
         if isinstance(value, list | tuple | set | frozenset):
             return (type(value), *map(self._mark, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         if isinstance(value, dict):
             return (dict, *((self._mark(key), self._mark(each)) for key, each in value.items()))  # pyright: ignore[reportUnknownVariableType]
         if isinstance(value, types.FunctionType):
+            self.steady = self.steady and not value.__closure__
             contents = tuple(self._content(each) for each in value.__closure__ or ())
             return ("function", value.__code__, contents, self._mark(value.__defaults__))
         if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, types.ModuleType | type | None):
             return value
+        self.steady = False
         if isinstance(value, types.MethodType):
             return ("method", self._mark(value.__func__), self._mark(value.__self__))
         if isinstance(value, functools.partial):

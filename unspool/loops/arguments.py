@@ -88,7 +88,7 @@ def as_sequences(
         check_one_length_a_row(lengths, batch_size)
     check_parallel_iterations(parallel_iterations)
     check_memory(memory)
-    options = Options(int(parallel_iterations or 32), bool(swap_memory), memory)
+    options = Options(int(parallel_iterations or 0) or None, bool(swap_memory), memory)
     for leaf in leaves:
         if leaf.dim() < 3:
             axes = "[time, batch, depth...]" if time_major else "[batch, time, depth...]"
@@ -150,7 +150,7 @@ def as_output_dtype(dtype: Any, state: Structure) -> torch.dtype:
 
 
 def check_parallel_iterations(parallel_iterations: Any) -> None:
-    """Raises what TensorFlow raises: `AssertionError` for no int, `TypeError` below 0. None and 0 mean 32."""
+    """Raises what TensorFlow raises: `AssertionError` for no int, `TypeError` below 0. None and 0 mean any."""
     if not parallel_iterations:
         return
     if not isinstance(parallel_iterations, int | np.integer):

@@ -39,8 +39,9 @@ def dynamic_rnn(
         sequence_length: the length of each row, ints in [0, time]; None for full length.
         initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None.
         dtype: the dtype of the zero state and the outputs; needed without `initial_state`, or if it has several.
-        parallel_iterations: how many steps are worked on at once, where they need not wait for each other; 32 by
-            default. More make larger matrix products and need more space to work. It never changes the result.
+        parallel_iterations: how many steps are worked on at once, where they need not wait for each other. More
+            make larger matrix products and need more space to work. By default 32, or more on a CPU where the batch is
+            small. It never changes the result.
         swap_memory: whether what backward needs waits in host memory while a GPU goes on; on a CPU it does nothing. It
             never changes the result.
         time_major: whether inputs and outputs are `[time, batch, ...]`, which saves two transpositions.

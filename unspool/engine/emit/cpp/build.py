@@ -6,18 +6,22 @@ can write to, and only if they are whole: each ends with a checksum of itself.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import hashlib
+import logging
 import os
 import platform
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 from unspool.engine.emit.reasons import CannotEmitError
@@ -31,6 +35,7 @@ FLAGS = (
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fvisibility=hidden",
+    "-Werror=comment",  # a comment that ends with a backslash would take the next line with it
 )
 LONGEST = 300
 """Seconds that a compiler may take."""
@@ -38,6 +43,7 @@ LONGEST = 300
 _CHECKSUM = 32
 _builds: dict[str, Build] = {}
 _lock = threading.Lock()
+log = logging.getLogger("unspool")
 
 
 class Build:
@@ -48,15 +54,10 @@ class Build:
     2
     """
 
-    def __init__(self, source: str, key: str) -> None:
+    def __init__(self, source: str, key: str, command: tuple[str, ...]) -> None:
         self.source = source
-        self._key, self._lock = key, threading.Lock()
-        self._library: ctypes.CDLL | None = None
-        self._error: str | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._folder = _folder()
-        if not _is_whole(self._path):
-            self._start()
+        self._key, self._command, self._lock = key, command, threading.Lock()
+        self._begin()
 
     @classmethod
     def of(cls, source: str) -> Build:
@@ -65,15 +66,12 @@ class Build:
         Raises:
             CannotEmitError: if there is no compiler.
         """
-        key = _key(source, compiler())
+        command = compiler()
+        key = _key(source, command)
         with _lock:
             if key not in _builds:
-                _builds[key] = cls(source, key)
+                _builds[key] = cls(source, key, command)
             return _builds[key]
-
-    @property
-    def _path(self) -> Path:
-        return self._folder / f"{self._key}.so"
 
     def library(self) -> ctypes.CDLL:
         """The library, once it is there.
@@ -82,61 +80,136 @@ class Build:
             CannotEmitError: if it cannot be compiled or loaded.
         """
         with self._lock:
-            if self._library is None and self._error is None:
-                try:
-                    self._library = self._load()
-                except (OSError, subprocess.SubprocessError) as error:
-                    self._error = f"the compiled loop cannot be loaded: {error}"
-                except CannotEmitError as error:
-                    self._error = str(error)
-            if self._library is None:
-                raise CannotEmitError(self._error)
+            if self._library is None and self._compilation is None:
+                self._begin()
+            if self._library is None and self._compilation is not None:
+                self._library = self._compilation.library()
+            assert self._library is not None
             return self._library
 
-    def _start(self) -> None:
-        handle, name = tempfile.mkstemp(suffix=".so", prefix=f"{self._key}.", dir=self._folder)
-        os.close(handle)
-        self._temporary = Path(name)
-        command = [*compiler(), *FLAGS, *_for_this_machine(), "-x", "c++", "-", "-o", name]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        # A short source fits into the pipe, a long one is read as it is compiled: the thread waits for that.
-        self._feeding = threading.Thread(target=self._feed, daemon=True)
-        self._feeding.start()
+    def after_fork(self) -> None:
+        """Forgets what the parent's threads were doing: this process has not got them, and the parent goes on."""
+        self._lock = threading.Lock()
+        if self._compilation is not None and not self._compilation.has_ended:
+            self._compilation = None
 
-    def _feed(self) -> None:
-        assert self._process is not None
-        try:
-            _, self._complaints = self._process.communicate(self.source.encode(), timeout=LONGEST)
-        except (OSError, subprocess.SubprocessError) as error:
-            self._process.kill()
-            self._complaints = str(error).encode()
+    def _begin(self) -> None:
+        folder = _folder()
+        kept = None if folder is None else folder / f"{self._key}.so"
+        self._library = None if kept is None else _load_kept(kept)
+        self._compilation = None if self._library else _Compilation(self._command, self.source, kept)
 
-    def _load(self) -> ctypes.CDLL:
-        if self._process is not None:
-            self._finish(self._process)
+
+class _Compilation:
+    """One run of the compiler, in the background and in a folder of its own, which does not outlive it.
+
+    Args:
+        command: the compiler.
+        source: what it compiles.
+        kept: where the binary is kept for later processes, if anywhere.
+    """
+
+    def __init__(self, command: tuple[str, ...], source: str, kept: Path | None) -> None:
+        self._compiler, self._kept = shlex.join(command), kept
+        self._library: ctypes.CDLL | None = None
+        self._error: str | None = None
         try:
-            return ctypes.CDLL(str(self._path))
-        except OSError:
-            if self._process is not None:
+            self._folder = Path(tempfile.mkdtemp(prefix="unspool-"))
+            self._binary = self._folder / "library.so"
+            try:
+                self._start(command, source)
+            except BaseException:
+                shutil.rmtree(self._folder, ignore_errors=True)
                 raise
-            self._start()  # whole, but not for this machine
-            return self._load()
+        except (OSError, RuntimeError) as error:  # RuntimeError: no more threads
+            raise CannotEmitError(f"{self._compiler} cannot be started: {error}") from error
 
-    def _finish(self, process: subprocess.Popen[bytes]) -> None:
-        self._feeding.join()
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is known what came out."""
+        return self._library is not None or self._error is not None
+
+    def library(self) -> ctypes.CDLL:
+        """The library, once it is there.
+
+        Raises:
+            CannotEmitError: if there will be none.
+        """
+        self._thread.join()
+        if self._library is None:
+            raise CannotEmitError(self._error)
+        return self._library
+
+    def _start(self, command: tuple[str, ...], source: str) -> None:
+        arguments = [*command, *FLAGS, *_for_this_machine(), "-x", "c++", "-", "-o", str(self._binary)]
+        self._process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(self._folder), "LC_ALL": "C"},
+            start_new_session=True,  # so that the programs which a compiler starts can be ended with it
+        )
+        self._thread = threading.Thread(target=self._work, args=(_encoded(source),), name="unspool-build", daemon=True)
+        # Unlike atexit, this is there for the processes of multiprocessing too, and only for the one that made it.
+        self._at_exit = Finalize(None, self._end, exitpriority=0)
         try:
-            if process.returncode != 0:
-                lines = self._complaints.decode(errors="replace").strip().splitlines()
-                first = next((line for line in lines if "error" in line), lines[0] if lines else "no message")
-                raise CannotEmitError(f"{shlex.join(compiler())} failed: {first}")
-            content = self._temporary.read_bytes()
-            with self._temporary.open("ab") as file:
-                file.write(hashlib.sha256(content).digest())
-            self._temporary.replace(self._path)
+            self._thread.start()
+        except RuntimeError:
+            self._at_exit.cancel()
+            with self._process:
+                self._kill()
+            raise
+
+    def _work(self, source: bytes) -> None:
+        try:
+            with self._process:
+                self._compile(self._process, source)
+            path = self._binary if self._kept is None else _keep(self._binary, self._kept)
+            try:
+                self._library = ctypes.CDLL(str(path))
+            except OSError as error:
+                if path is self._kept:
+                    path.unlink(missing_ok=True)
+                why = str(error).removeprefix(f"{path}: ")
+                raise CannotEmitError(f"what {self._compiler} has made cannot be loaded: {why}") from error
+        except CannotEmitError as error:
+            self._error = str(error)
+        except Exception as error:
+            self._error = f"{self._compiler} failed: {error}"
         finally:
-            self._temporary.unlink(missing_ok=True)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._at_exit.cancel()
+
+    def _compile(self, process: subprocess.Popen[bytes], source: bytes) -> None:
+        try:
+            _, complaints = process.communicate(source, timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            raise CannotEmitError(f"{self._compiler} failed: it took more than {LONGEST} seconds") from None
+        text = complaints.decode(errors="replace").strip()
+        if text:
+            log.debug("%s says:\n%s", self._compiler, text)
+        if process.returncode < 0:
+            raise CannotEmitError(f"{self._compiler} failed: it was ended by signal {-process.returncode}")
+        if process.returncode:
+            lines = text.splitlines() or [f"exit status {process.returncode}, no message"]
+            first = next((line for line in lines if "error" in line), lines[0])
+            raise CannotEmitError(f"{self._compiler} failed: {first}")
+        if not self._binary.is_file():
+            raise CannotEmitError(f"{self._compiler} failed: it has made nothing")
+
+    def _kill(self) -> None:
+        """Ends the compiler and what it has started."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _end(self) -> None:
+        """Leaves nothing behind: the process is about to end."""
+        self._kill()
+        self._thread.join(timeout=5)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def compiler() -> tuple[str, ...]:
@@ -145,8 +218,13 @@ def compiler() -> tuple[str, ...]:
     Raises:
         CannotEmitError: if there is none.
     """
+    if os.name != "posix":
+        raise CannotEmitError(f"compilers are used on POSIX systems, and this is {os.name}")
     wanted = os.environ.get("CXX")
-    candidates = [shlex.split(wanted)] if wanted else [["g++"], ["clang++"]]
+    try:
+        candidates = [shlex.split(wanted)] if wanted else [["g++"], ["clang++"]]
+    except ValueError as error:
+        raise CannotEmitError(f"no C++ compiler: $CXX, {wanted}, is no command: {error}") from None
     for command in candidates:
         if command and shutil.which(command[0]):
             return tuple(command)
@@ -157,9 +235,16 @@ def compiler() -> tuple[str, ...]:
 def _key(source: str, command: tuple[str, ...]) -> str:
     """A hash of everything that the binary depends on."""
     found = Path(shutil.which(command[0]) or command[0]).resolve()
-    about = found.stat()
-    parts = (source, *command, str(found), about.st_size, about.st_mtime_ns, *FLAGS, *_for_this_machine(), _cpu())
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:40]
+    try:
+        about = found.stat()
+    except OSError as error:  # gone just now
+        raise CannotEmitError(f"no C++ compiler: {error}") from error
+    parts = (source, *command, found, about.st_size, about.st_mtime_ns, *FLAGS, *_for_this_machine(), _cpu())
+    return hashlib.sha256(_encoded("\0".join(map(str, parts)))).hexdigest()[:40]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")
 
 
 @cache
@@ -179,34 +264,71 @@ def _cpu() -> str:
     return "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
 
 
-# -- the folder -------------------------------------------------------------------------------------------------------
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+    for build in _builds.values():
+        build.after_fork()
 
 
-def _folder() -> Path:
-    """Where binaries are kept: the user's cache, or a folder of this process if that cannot be trusted."""
-    named = os.environ.get("UNSPOOL_CACHE")
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    folder = Path(named) if named else Path(home) / "unspool"
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+# -- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def _folder() -> Path | None:
+    """Where binaries are kept: the user's cache, or nowhere if that cannot be trusted."""
+    named, home = os.environ.get("UNSPOOL_CACHE"), os.environ.get("XDG_CACHE_HOME")
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _is_ours(folder.lstat(), stat.S_ISDIR) and os.access(folder, os.W_OK | os.X_OK):
-            return folder
-    except OSError:
-        pass
-    return _own_folder()
-
-
-@cache
-def _own_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="unspool-"))
-    process = os.getpid()
-    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == process else None)
+        folder = Path(named) if named else Path(home or Path("~/.cache").expanduser()) / "unspool"
+        folder = folder.resolve()
+        for each in (*reversed(folder.parents), folder):
+            if not each.exists():
+                each.mkdir(mode=0o700, exist_ok=True)
+        if not _is_ours(folder.lstat(), stat.S_ISDIR):
+            raise OSError(f"{folder} is no folder of this user's that nobody else can write to")
+        for parent in folder.parents:
+            if parent.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
+                raise OSError(f"everybody can put something else in the place of {folder}")
+    except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows the user's home
+        _say_once(str(error))
+        return None
     return folder
 
 
-def _is_ours(about: os.stat_result, right_kind: object) -> bool:
+@cache
+def _say_once(reason: str) -> None:
+    log.info("compiled loops are not kept for other processes: %s", reason)
+
+
+def _keep(binary: Path, place: Path) -> Path:
+    """Copies a binary to its place among those kept, if that can be done; returns where it is."""
+    content = binary.read_bytes()
+    try:
+        handle, name = tempfile.mkstemp(prefix=f"{place.stem}.", dir=place.parent)
+        try:
+            with open(handle, "wb") as file:
+                file.write(content + hashlib.sha256(content).digest())
+            Path(name).replace(place)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:  # no space, or no permission
+        _say_once(f"{place.parent}: {error.strerror}")
+        return binary
+    return place
+
+
+def _load_kept(path: Path) -> ctypes.CDLL | None:
+    with suppress(OSError):  # not for this machine after all
+        return ctypes.CDLL(str(path)) if _is_whole(path) else None
+    return None
+
+
+def _is_ours(about: os.stat_result, right_kind: Callable[[int], bool]) -> bool:
     """Whether nobody else could have written it."""
-    assert callable(right_kind)
     return right_kind(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o022
 
 

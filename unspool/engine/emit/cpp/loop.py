@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -15,7 +16,7 @@ from unspool.engine.emit.cpp.lowering import lower
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.passes import Pass, arrange
 from unspool.engine.emit.cpp.row import Row
-from unspool.engine.emit.cpp.runtime import Needs, Runtime, Told, pointers
+from unspool.engine.emit.cpp.runtime import Needs, Runtime
 from unspool.engine.emit.cpp.source import Printer
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 from unspool.engine.emit.reasons import CannotEmitError
@@ -43,6 +44,7 @@ class Compiled:
         self._needs.carried_count, self._needs.emitted_count = len(core.carried), len(core.emitted)
         self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
         self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
+        self._nowhere = [None] * len(core.emitted)
         self._steps = 0
 
     def wait(self) -> None:
@@ -66,26 +68,28 @@ class Compiled:
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
-        counts = chunk.counts
+        counts, core = chunk.counts, self.core
         total = sum(counts)
-        given = [_rows_first(each, like) for each, like in zip(chunk.streamed, self.core.streamed, strict=True)]
+        given = [
+            each if like.axis == 0 and each.is_contiguous() else each.movedim(like.axis, 0).contiguous()
+            for each, like in zip(chunk.streamed, core.streamed, strict=True)
+        ]
         state = [each.clone(memory_format=torch.contiguous_format) for each in chunk.carried]
-        targets = chunk.into or [None] * len(self.core.emitted)
+        targets = chunk.into or self._nowhere
         emitted = [
-            target if target is not None and _can_take(target, like) else _space(like, total)
-            for target, like in zip(targets, self.core.emitted, strict=True)
+            _space(like, total) if target is None or not _can_take(target, like) else target
+            for target, like in zip(targets, core.emitted, strict=True)
         ]
-        steps, integer = len(counts), ctypes.c_int64
-        times = (integer * steps)(*counts)
-        starts = (integer * (steps + 1))(0, *accumulate(counts))
-        groups = [pointers(each) for each in (shared, given, emitted, state)]
-        told = Told(steps, chunk.reverse, counts[0], *(ctypes.addressof(each) for each in (times, starts, *groups)))
-        Runtime.get().run(self._steps, told, self._needs)
-        results = [each.movedim(0, like.axis) for each, like in zip(emitted, self.core.emitted, strict=True)]
-        return state, [
-            own if target is None or target is own else target.copy_(own)
-            for own, target in zip(results, targets, strict=True)
-        ]
+        numbers = [array("q", counts), array("q", (0, *accumulate(counts)))]
+        numbers += [array("q", [each.data_ptr() for each in group]) for group in (shared, given, emitted, state)]
+        told = array("q", [len(counts), chunk.reverse, counts[0], *(each.buffer_info()[0] for each in numbers)])
+        Runtime.get().run(self._steps, told.buffer_info()[0], self._needs)
+        for k, (target, like) in enumerate(zip(targets, core.emitted, strict=True)):
+            if like.axis:
+                emitted[k] = emitted[k].movedim(0, like.axis)
+            if target is not None and target is not emitted[k]:
+                emitted[k] = target.copy_(emitted[k])
+        return state, emitted
 
 
 def _emit(core: Core) -> tuple[str, list[Ref], Needs]:
@@ -145,10 +149,6 @@ def _count(value: Value) -> int:
     for each in value.shape:
         size *= each
     return size
-
-
-def _rows_first(tensor: Tensor, like: Value) -> Tensor:
-    return tensor.movedim(like.axis, 0).contiguous()
 
 
 def _space(like: Value, rows: int) -> Tensor:

@@ -6,7 +6,7 @@ compiled function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from unspool.engine.emit.chunk import Chunk
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.lowering import has_form
 from unspool.engine.emit.cpp.module import Module
-from unspool.engine.emit.cpp.runtime import Factor, Runtime
+from unspool.engine.emit.cpp.runtime import Runtime
 from unspool.engine.graph import aten
 from unspool.engine.program import Instruction, Kind, Program, Rows, Value
 
@@ -43,13 +43,18 @@ class Group:
     """How many rows each thread works on at once: their intermediate results stay in its cache."""
 
     def __init__(
-        self, instructions: Sequence[Instruction], outputs: Sequence[Value], module: Module, name: str
+        self, instructions: Sequence[Instruction], wanted: Collection[Value], module: Module, name: str
     ) -> None:
-        made = {value for each in instructions for value in each.results}
+        made = dict.fromkeys(value for each in instructions for value in each.results if value.name != "_")
+        outputs = [value for value in made if value in wanted]
         taken = list(dict.fromkeys(value for each in instructions for value in each.uses() if value not in made))
         self.given = tuple(value for value in taken if not value.shared)
         self.shared = tuple(value for value in taken if value.shared)
         self.loop = Compiled(Core((), self.given, self.shared, tuple(instructions), (), tuple(outputs)), module, name)
+
+    def call(self, prepared: Value) -> Instruction:
+        """The instruction that runs it."""
+        return Instruction(Kind.OTHER, self, (Rows(), prepared, *self.given), {}, self.loop.core.emitted)
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """Its `shared` values as it takes them."""
@@ -79,15 +84,15 @@ class Sums:
         right = right.flatten(1).contiguous()
         lefts = tuple(left.contiguous() for left in lefts)  # alive until the end
         results = [right.new_empty(shape) for shape in self._shapes]
-        factors: list[Factor] = []
+        factors: list[int] = []
         left = iter(lefts)
         for count, result in zip(self._pieces, results, strict=True):
             place = result.data_ptr()
             if not count:
-                factors.append(Factor(None, 0, 1, place))
+                factors += [0, 0, 1, place]
             for each in (next(left) for _ in range(count)):
                 width = each.shape[1]
-                factors.append(Factor(each.data_ptr(), width, width, place))
+                factors += [each.data_ptr(), width, width, place]
                 place += width * right.shape[1] * right.itemsize
         Runtime.get().sums(right, factors)
         return results[0] if len(results) == 1 else results
@@ -95,31 +100,29 @@ class Sums:
 
 def fuse_part(program: Program, module: Module, name: str) -> Fused:
     """Replaces what can be compiled by calls of functions in `module`, whose names begin with `name`."""
-    left = _without_dead(_with_sums(program), program.outputs)
-    known, made = set(program.inputs), list[Instruction]()
+    left: list[Instruction] = _without_dead(_with_sums(program), program.outputs)
+    on_rows = {each: _is_on_rows(each) for each in left}
+    known = set(program.inputs)
+    made: list[Instruction] = []
     groups: list[Group] = []
     prepared: list[Value] = []
-    needed = set(program.outputs)
     while left:
-        ready = _ready([each for each in left if not _is_on_rows(each)], known)
-        if not ready:
-            own = _ready([each for each in left if _is_on_rows(each)], known)
-            own = _worth_it(own)
-            group = _grouped(own, [each for each in left if each not in own], needed, module, f"{name}_{len(groups)}")
-            if group is None:
-                ready = own or _ready(left, known)[:1]
+        taken = _ready([each for each in left if not on_rows[each]], known)
+        if taken:
+            made += taken
+        else:
+            ready = _ready(left, known)
+            taken = _without_last_views(ready) or ready
+            rest = [each for each in left if each not in taken]
+            if any(each.kind is not Kind.VIEW for each in taken):
+                used = {*program.outputs, *(value for each in rest for value in each.uses())}
+                groups.append(Group(taken, used, module, f"{name}_{len(groups)}"))
+                prepared.append(Value(f"prepared_{len(prepared)}", (), torch.float32))
+                made.append(groups[-1].call(prepared[-1]))
             else:
-                value = Value(f"prepared_{len(groups)}", (), torch.float32)
-                groups.append(group)
-                prepared.append(value)
-                outputs = group.loop.core.emitted
-                made.append(Instruction(Kind.OTHER, group, (Rows(), value, *group.given), {}, outputs))
-                known.update(outputs)
-                left = [each for each in left if each not in own]
-                continue
-        made += ready
-        known.update(value for each in ready for value in each.results)
-        left = [each for each in left if each not in ready]
+                made += taken  # torch does that for nothing
+        known.update(value for each in taken for value in each.results)
+        left = [each for each in left if each not in taken]
     return Fused(Program((*program.inputs, *prepared), tuple(made), program.outputs), tuple(groups))
 
 
@@ -132,7 +135,8 @@ def _is_on_rows(instruction: Instruction) -> bool:
 
 def _ready(instructions: Sequence[Instruction], known: set[Value]) -> list[Instruction]:
     """Those that can run, one after another."""
-    known, found = set(known), list[Instruction]()
+    known = set(known)
+    found: list[Instruction] = []
     for each in instructions:
         if known.issuperset(each.uses()):
             found.append(each)
@@ -140,27 +144,20 @@ def _ready(instructions: Sequence[Instruction], known: set[Value]) -> list[Instr
     return found
 
 
-def _worth_it(own: list[Instruction]) -> list[Instruction]:
+def _without_last_views(own: Sequence[Instruction]) -> list[Instruction]:
     """`own` without the views that only others look at, which cost nothing where they are."""
+    kept: list[Instruction] = []
+    used: set[Value] = set()
     for each in reversed(own):
-        users = [other for other in own if not set(other.uses()).isdisjoint(each.results)]
-        if each.kind is Kind.VIEW and not users:
-            own = [other for other in own if other is not each]
-    return own
-
-
-def _grouped(
-    own: Sequence[Instruction], others: Sequence[Instruction], needed: set[Value], module: Module, name: str
-) -> Group | None:
-    if not any(each.kind in (Kind.POINTWISE, Kind.REDUCTION, Kind.PRODUCT) for each in own):
-        return None
-    used = needed | {value for each in others for value in each.uses()}
-    outputs = [value for each in own for value in each.results if value in used and value.name != "_"]
-    return Group(own, outputs, module, name)
+        if each.kind is not Kind.VIEW or not used.isdisjoint(each.results):
+            kept.append(each)
+            used.update(each.uses())
+    return kept[::-1]
 
 
 def _without_dead(instructions: Sequence[Instruction], outputs: Sequence[Value]) -> list[Instruction]:
-    needed, kept = set(outputs), list[Instruction]()
+    needed = set(outputs)
+    kept: list[Instruction] = []
     for each in reversed(instructions):
         if not needed.isdisjoint(each.results):
             kept.append(each)
@@ -198,8 +195,8 @@ def _sum_of_products(instruction: Instruction, makers: dict[Value, Instruction])
     if len(instruction.results) != 1 or not instruction.results[0].shared:
         return None
     if instruction.operation is aten.sum.dim_IntList and instruction.arguments[1] == [0]:
-        (right, *_), pieces = instruction.arguments, list[Value]()
-        return (right, pieces) if _has_plain_rows(right) else None
+        right = instruction.arguments[0]
+        return (right, []) if _has_plain_rows(right) else None
     if instruction.operation is not aten.mm.default:
         return None
     left, right = instruction.arguments

@@ -20,6 +20,7 @@ constexpr int64_t kBytes = 32;
 constexpr int64_t kBytes = 16;
 #endif
 constexpr int64_t kVectors = 2;  // in a panel
+constexpr int64_t kCache = 1 << 18;  // bytes of the second cache that a product may count on
 constexpr int64_t kRows = kBytes == 64 ? 8 : 6;  // whose sums fit into the registers
 
 template <typename T> constexpr int64_t kLanes = kBytes / sizeof(T);
@@ -43,10 +44,11 @@ void pack_panel(int64_t depth, int64_t used, const T* matrix, int64_t down, int6
     for (int64_t k = 0; k < depth; k++) std::memcpy(panel + k * W, matrix + k * down, W * sizeof(T));
     return;
   }
+  if (used < W) std::memset(panel, 0, depth * W * sizeof(T));
   for (int64_t first = 0; first < depth; first += kBlock) {  // few cache lines at a time, whichever way it lies
     const int64_t last = first + kBlock < depth ? first + kBlock : depth;
-    for (int64_t j = 0; j < W; j++)
-      for (int64_t k = first; k < last; k++) panel[k * W + j] = j < used ? matrix[k * down + j * right] : T(0);
+    for (int64_t j = 0; j < used; j++)
+      for (int64_t k = first; k < last; k++) panel[k * W + j] = matrix[k * down + j * right];
   }
 }
 
@@ -134,8 +136,9 @@ void multiply(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t
               const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t share, int64_t shares) {
   const int64_t count = panels_of<T>(width), last = count * (share + 1) / shares;
   const int64_t strips = (rows + kRows - 1) / kRows;
-  // A few panels at a time, which stay in the cache for all strips.
-  const int64_t step = strips == 1 ? count : 1;
+  // As many panels at a time as stay in the cache for all strips.
+  const int64_t fitting = kCache / (depth * kPanel<T> * static_cast<int64_t>(sizeof(T)));
+  const int64_t step = strips == 1 || fitting > count ? count : fitting < 1 ? 1 : fitting;
   for (int64_t begin = count * share / shares; begin < last; begin += step) {
     const int64_t end = begin + step < last ? begin + step : last;
     for (int64_t s = 0, row = 0; s < strips; s++) {

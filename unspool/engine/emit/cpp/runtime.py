@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from array import array
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,18 +15,8 @@ from torch import Tensor
 
 from unspool.engine.emit.cpp.build import Build
 
-Pointers = ctypes.Array[ctypes.c_void_p]
 _HERE = Path(__file__).parent
 _forked = False
-
-
-class Told(ctypes.Structure):
-    """`unspool::Chunk` of loop.h."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("steps", "reverse", "rows")),
-        *((name, ctypes.c_void_p) for name in ("counts", "starts", "shared", "streamed", "emitted", "carried")),
-    )
 
 
 class Needs(ctypes.Structure):
@@ -35,17 +26,6 @@ class Needs(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("block", "products", "row", "product_work", "other_work")),
         *((name, ctypes.c_int64) for name in ("carried_count", "emitted_count")),
         *((name, ctypes.c_void_p) for name in ("carried_bytes", "emitted_bytes")),
-    )
-
-
-class Factor(ctypes.Structure):
-    """`unspool::Factor` of runtime.cpp: a left factor of sums over rows, and where they go."""
-
-    _fields_ = (
-        ("left", ctypes.c_void_p),
-        ("apart", ctypes.c_int64),
-        ("width", ctypes.c_int64),
-        ("out", ctypes.c_void_p),
     )
 
 
@@ -84,10 +64,13 @@ class Runtime:
             self._pack[dtype] = library[f"unspool_pack_{name}"]
             sizes, pointer = (ctypes.c_int64, ctypes.c_int64), ctypes.c_void_p
             self._pack[dtype].restype, self._pack[dtype].argtypes = None, (*sizes, pointer, *sizes, pointer)
-        self._sums = {
+        self._sums: dict[torch.dtype, Any] = {
             torch.float32: library.unspool_sums_float,
             torch.float64: library.unspool_sums_double,
         }
+        integer, pointer = ctypes.c_int64, ctypes.c_void_p
+        for function in self._sums.values():
+            function.argtypes = (integer, integer, pointer, integer, pointer, integer, integer)
         functions = _openmp()
         if functions is not None:
             library.unspool_use_threads(*functions)
@@ -99,26 +82,30 @@ class Runtime:
         self._pack[matrix.dtype](depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
         return panels
 
-    def run(self, steps: int, chunk: Told, needs: Needs) -> None:
-        """Runs the function at `steps` on a chunk, with as many threads as torch uses.
+    def run(self, steps: int, chunk: int, needs: Needs) -> None:
+        """Runs the function at `steps` on the `unspool::Chunk` at `chunk`, with as many threads as torch uses.
 
         Raises:
             MemoryError: if there is no memory for its scratch.
         """
-        if self._run(steps, ctypes.addressof(chunk), ctypes.addressof(needs), _threads()):
+        if self._run(steps, chunk, ctypes.addressof(needs), _threads()):
             raise MemoryError("a compiled loop found no memory for its intermediate results")
 
-    def sums(self, right: Tensor, factors: Sequence[Factor]) -> None:
-        """Sums over rows of every factor times `right`, `[rows, width]`, into the factors' places.
+    def sums(self, right: Tensor, factors: Sequence[int]) -> None:
+        """Sums over rows of every factor times `right`, `[rows, width]`.
+
+        Args:
+            right: the right factor.
+            factors: an `unspool::Factor` after another, four numbers each: where the left factor is (0 for ones), how
+                far apart its rows are, how wide it is, and where its sums go.
 
         Raises:
             MemoryError: if there is no memory for its scratch.
         """
-        integer, (rows, width) = ctypes.c_int64, right.shape
-        every = (Factor * len(factors))(*factors)
-        place = ctypes.c_void_p(right.data_ptr())
+        rows, width = right.shape
+        every = array("q", factors)
         if self._sums[right.dtype](
-            integer(rows), integer(width), place, integer(width), every, integer(len(factors)), integer(_threads())
+            rows, width, right.data_ptr(), width, every.buffer_info()[0], len(factors) // 4, _threads()
         ):
             raise MemoryError("a sum over rows found no memory for its intermediate results")
 
@@ -131,11 +118,6 @@ def runtime_build() -> Build:
 
 def _threads() -> int:
     return 1 if _forked else torch.get_num_threads()
-
-
-def pointers(tensors: Sequence[Tensor]) -> Pointers:
-    """Where tensors are."""
-    return (ctypes.c_void_p * len(tensors))(*(each.data_ptr() for each in tensors))
 
 
 def _openmp() -> tuple[ctypes.c_void_p, ...] | None:

@@ -37,15 +37,15 @@ def _slice(row: Row, instruction: Instruction) -> Ref:
 
 
 def _cut(ref: Ref, dim: int, start: Any, stop: Any, step: int = 1) -> Ref:
-    size = ref.shape[dim]
-    first, last, _ = slice(_plain(start), _plain(stop)).indices(size)
+    first, last = _bounds(ref.shape[dim], start, stop)
     if step != 1:
         raise CannotEmitError("a slice with steps")
     return ref.narrow(dim, first, max(last - first, 0))
 
 
-def _plain(bound: Any) -> int | None:
-    return bound.times if isinstance(bound, Rows) else bound
+def _bounds(size: int, start: Any, stop: Any) -> tuple[int, int]:
+    begin, end, _ = slice(*(each.times if isinstance(each, Rows) else each for each in (start, stop))).indices(size)
+    return begin, end
 
 
 def _select(row: Row, instruction: Instruction) -> Ref:
@@ -54,10 +54,11 @@ def _select(row: Row, instruction: Instruction) -> Ref:
 
 
 def _split(row: Row, instruction: Instruction) -> list[Ref]:
-    ref, sizes, dim = first(row, instruction), instruction.arguments[1], given(instruction, 2, 0)
-    total = ref.shape[dim]
-    if isinstance(sizes, int):
-        sizes = [min(sizes, total - start) for start in range(0, total, sizes)]
+    ref, dim = first(row, instruction), int(given(instruction, 2, 0))
+    size, total = instruction.arguments[1], ref.shape[dim]
+    sizes: list[int] = size
+    if isinstance(size, int):
+        sizes = [min(size, total - start) for start in range(0, total, size)]
     starts = [sum(sizes[:k]) for k in range(len(sizes))]
     return [ref.narrow(dim, start, size) for start, size in zip(starts, sizes, strict=True)]
 
@@ -119,8 +120,8 @@ def _slice_scatter(row: Row, instruction: Instruction) -> Ref:
 
 def _select_scatter(row: Row, instruction: Instruction) -> Ref:
     base, piece = (row.ref(each) for each in instruction.arguments[:2])
-    dim, index = instruction.arguments[2:]
-    dim, index = dim % len(base.shape), index % base.shape[dim]
+    dim = int(instruction.arguments[2]) % len(base.shape)
+    index = int(instruction.arguments[3]) % base.shape[dim]
     piece = row.reshape(piece, (*piece.shape[:dim], 1, *piece.shape[dim:]))
     return _put(row, instruction.results[0], base, piece, dim, index, index + 1)
 
@@ -128,7 +129,7 @@ def _select_scatter(row: Row, instruction: Instruction) -> Ref:
 def _put(row: Row, result: Value, base: Ref, piece: Ref, dim: int, start: Any, stop: Any, step: int = 1) -> Ref:
     """`base` with `piece` in the place of some of its entries."""
     size = base.shape[dim]
-    first, last, _ = slice(_plain(start), _plain(stop)).indices(size)
+    first, last = _bounds(size, start, stop)
     place = _cut(base, dim, start, stop, step)
     pieces = [base.narrow(dim, 0, first), piece.expand(place.shape), base.narrow(dim, last, size - last)]
     return row.join(result.name, result.dtype, [each for each in pieces if each.size], dim)

@@ -1,0 +1,114 @@
+"""Compilers that do what a test wants, and processes of their own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.engine.emit.cpp import build
+from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.reasons import CannotEmitError
+
+ROOT = Path(__file__).parents[1]
+LAST = "for last; do :; done\ncat > /dev/null\n"
+"""Lines of a shell script: reads the source, and knows where the binary is expected."""
+
+GARBAGE = LAST + 'head -c 20000 /dev/urandom > "$last"\n'
+NOTHING = LAST
+KILLED = "kill -9 $$\n"
+
+
+FUNCTION = 'extern "C" __attribute__((visibility("default"))) int answer() {{ return {}; }}'
+"""A source that gives an answer."""
+
+
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache of the test's own, and a place for temporary files in which none may be left."""
+    folder, temporary = tmp_path / "cache", tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("UNSPOOL_CACHE", str(folder))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    yield folder
+    wait_for(lambda: not list(temporary.iterdir()))
+    assert [each.name for each in folder.glob("*") if each.suffix != ".so"] == []
+
+
+def as_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forgets what was built. What was loaded from a path stays so: it takes another path to see another file."""
+    monkeypatch.setattr(build, "_builds", {})
+
+
+def answer(source: str) -> int:
+    return Build.of(source).library().answer()
+
+
+def script(path: Path, body: str) -> str:
+    """A shell script, to be called by its name."""
+    path.write_text(f"#!/bin/sh\n{body}")
+    path.chmod(0o755)
+    return str(path)
+
+
+def real_compiler() -> str:
+    """The one of this system; without it, the test is skipped."""
+    try:
+        return shlex.join(build.compiler())
+    except CannotEmitError as reason:
+        pytest.skip(str(reason))
+
+
+class Counting:
+    """The real compiler, which notes when it is called."""
+
+    def __init__(self, folder: Path, name: str = "counting") -> None:
+        self._notes = folder / f"{name}.log"
+        self._notes.touch()
+        self.command = script(folder / name, f'echo called >> {self._notes}\nexec {real_compiler()} "$@"\n')
+
+    @property
+    def calls(self) -> int:
+        return len(self._notes.read_text().splitlines())
+
+
+def run_python(code: str, folder: Path, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs `code` in a process of its own, whose temporary files are in `folder / "tmp"`; it must succeed."""
+    (folder / "tmp").mkdir(exist_ok=True)
+    file = folder / "program.py"
+    file.write_text(code)
+    unset = {"UNSPOOL_EMIT", "UNSPOOL_CACHE", "CXX"}
+    inherited = {name: value for name, value in os.environ.items() if name not in unset}
+    own = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "2", **environment}
+    done = subprocess.run(
+        [sys.executable, str(file)],
+        env={**inherited, **own},
+        cwd=folder,
+        timeout=timeout,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def is_running(process: int) -> bool:
+    """Whether a process is there and not only waits to be forgotten by its parent."""
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], text=True, capture_output=True, check=False)
+    return found.returncode == 0 and not found.stdout.strip().startswith("Z")
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 30) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
