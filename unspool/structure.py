@@ -19,7 +19,7 @@ Structure: TypeAlias = Any
 
 def flatten(structure: Structure) -> list[Any]:
     """The leaves of `structure`, in order."""
-    if isinstance(structure, Tensor):
+    if isinstance(structure, Tensor | int):
         return [structure]
     if is_flat(structure):
         return list(structure)
@@ -29,7 +29,7 @@ def flatten(structure: Structure) -> list[Any]:
 
 def unflatten_as(structure: Structure, leaves: Iterable[Any]) -> Structure:
     """Puts `leaves` into the containers of `structure`."""
-    if isinstance(structure, Tensor):
+    if isinstance(structure, Tensor | int):
         (leaf,) = leaves
         return leaf
     if is_flat(structure):
@@ -44,10 +44,11 @@ def unflatten_as(structure: Structure, leaves: Iterable[Any]) -> Structure:
 
 
 def is_flat(structure: Structure) -> bool:
-    """Whether it is a tuple or namedtuple of tensors: what most states are, and quicker to see here."""
-    if type(structure) is not tuple and not (isinstance(structure, tuple) and hasattr(structure, "_make")):
+    """Whether it is a tuple or namedtuple of tensors, or of sizes: what most states are, and quicker to see here."""
+    kind = structure.__class__
+    if kind is not tuple and not (issubclass(kind, tuple) and hasattr(cast(Any, kind), "_make")):
         return False
-    return all(isinstance(each, Tensor) for each in structure)
+    return all(isinstance(each, Tensor | int) for each in cast(Iterable[Any], structure))
 
 
 def _is_ordered(part: Structure) -> bool:

@@ -38,6 +38,12 @@ def buildable_part(cell: Any) -> Buildable | None:
     return inner if isinstance(inner, Buildable) else None
 
 
+def is_built(cell: Any) -> bool:
+    """Whether there is nothing left to be built."""
+    buildable = buildable_part(cell)
+    return buildable is None or buildable.built
+
+
 def ensure_built_for(cell: Any, input_size: Any, **where: Any) -> None:
     """Builds a cell inside another for inputs of `input_size`, if it can be built and is not yet."""
     buildable = buildable_part(cell)

@@ -24,7 +24,7 @@ from unspool.engine.planned import Call
 from unspool.engine.products import RUNS, products_of
 from unspool.engine.program import lower, operation_name
 from unspool.engine.reasons import CannotPlanError
-from unspool.engine.run import Options, prepare
+from unspool.engine.run import LEAST_STEPS, Options, prepare
 from unspool.structure import Structure, flatten
 
 
@@ -118,7 +118,7 @@ def _lines(call: Call, forward: Phase) -> list[Line]:
 
 
 def _memory(call: Call, policy: Memory, options: Options) -> MemoryUse:
-    checkpoint = policy if isinstance(policy, Checkpoint) else Checkpoint(call.chunk)
+    checkpoint = policy if isinstance(policy, Checkpoint) else Checkpoint(LEAST_STEPS)
     every = [_kept(replace(call, memory=each), each) for each in (Keep(), Recompute(), checkpoint)]
     chosen = next(each for each in every if each.policy == policy)
     why = f"the default on {call.layout.device.type}" if options.memory is None else "as the call says"

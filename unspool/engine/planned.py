@@ -33,7 +33,7 @@ class Call:
         memory: what is kept for backward; None if there will be no backward.
         swap: whether what is kept waits in host memory.
         constants: the tensors that the step uses besides weights.
-        replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients.
+        replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients, if there are any.
     """
 
     plan: Plan
@@ -43,7 +43,7 @@ class Call:
     memory: Memory | None
     swap: bool
     constants: Values
-    replay: Callable[[Sequence[Tensor]], Sequence[Tensor]]
+    replay: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None
 
     @property
     def schedule(self) -> Schedule:
@@ -51,6 +51,16 @@ class Call:
         if self.memory is None:
             return self.plan.inference
         return self.plan.keep if isinstance(self.memory, Keep | Checkpoint) else self.plan.recompute
+
+    def start(self) -> None:
+        """Starts the compilers of all phases, where there is something to compile.
+
+        Raises:
+            CannotPlanError: if the schedule cannot be made.
+        """
+        for phase in (self.schedule.forward, self.schedule.adjoint):
+            if phase is not None:
+                phase.parts(self.layout.mean_rows)
 
     def segments(self) -> list[tuple[int, int]]:
         """The steps from one checkpoint to the next; without checkpoints, all."""
@@ -295,6 +305,7 @@ def _differentiable_backward(
     """The same gradients by ordinary autograd through the plain loop, so that they have gradients themselves."""
     wanted = [tensor for tensor, want in zip(tensors, ctx.needs_input_grad[1:], strict=True) if want]
     with ctx.random.again() if ctx.random else torch.enable_grad():
+        assert ctx.call.replay is not None
         results = ctx.call.replay(tensors)
     ends = [(y, d) for y, d in zip(results, gradients, strict=True) if d is not None and y.requires_grad]
     found = torch.autograd.grad(

@@ -20,12 +20,12 @@ from torch._C import _are_functorch_transforms_active as are_transforms_active  
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
-from unspool.engine.graph import TORCH
+from unspool.engine.graph import TORCH, Node
 from unspool.engine.parts import Values
 from unspool.engine.plan import Plan
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.trace import Leaf, trace
-from unspool.engine.watch import Watch, glance, named_modules
+from unspool.engine.watch import Glance, Watch, named_modules
 from unspool.structure import Structure, flatten, is_flat, map_structure, unflatten_as
 
 MOST_VARIANTS = 16
@@ -37,31 +37,46 @@ class _Latest:
     """The latest call of a cell: most calls are like the one before, and this tells so in a few microseconds.
 
     Args:
-        seen: what `glance` saw of the cell.
-        watch: what hangs on it.
-        looks: what the tensors looked like.
+        values: what a glance at the cell showed, besides tensors.
+        tensors: the tensors, which are not kept alive.
+        looks: what all tensors looked like.
         how: the rest of what a plan depends on.
-        result: what `plan_of` returned.
+        plan: the plan.
+        hanging: which of the tensors each constant of the plan is.
     """
 
-    seen: list[Any]
-    watch: Watch
+    values: list[Any]
+    tensors: list[weakref.ref[Tensor]]
     looks: list[Any]
     how: tuple[Any, ...]
-    result: tuple[Plan, Values]
+    plan: Plan
+    hanging: dict[Node, int]
 
-    def answer(
-        self, seen: list[Any], inputs: Structure, state: Structure, how: tuple[Any, ...]
-    ) -> tuple[Plan, Values] | None:
-        """The same again, if this call is like it."""
-        same = len(seen) == len(self.seen) and all(map(operator.is_, seen, self.seen)) and how == self.how
-        return self.result if same and _looks(self.watch, inputs, state) == self.looks else None
+    @classmethod
+    def of(cls, seen: Glance, looks: list[Any], how: tuple[Any, ...], plan: Plan, constants: Values) -> _Latest | None:
+        """What to remember of a call; None if the plan uses tensors that a glance does not show."""
+        place = {id(tensor): k for k, tensor in enumerate(seen.tensors)}
+        if any(id(constants[node]) not in place for node in plan.hanging):
+            return None
+        hanging = {node: place[id(constants[node])] for node in plan.hanging}
+        return cls(seen.values, [weakref.ref(each) for each in seen.tensors], looks, how, plan, hanging)
+
+    def is_like(self, seen: Glance, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> bool:
+        """Whether a call is like it."""
+        return (
+            how == self.how
+            and len(seen.values) == len(self.values)
+            and len(seen.tensors) == len(self.tensors)
+            and all(map(operator.is_, seen.values, self.values))
+            and all(old() is new for old, new in zip(self.tensors, seen.tensors, strict=True))
+            and _looks(seen, inputs, state) == self.looks
+        )
 
 
-def _looks(watch: Watch, inputs: Structure, state: Structure) -> list[Any]:
+def _looks(seen: Glance, inputs: Structure, state: Structure) -> list[Any]:
     """Containers, shapes without steps and rows, dtypes, devices, and where gradients are wanted."""
     found: list[Any] = [type(inputs), type(state)]
-    for axes, tensors in ((2, flatten(inputs)), (1, flatten(state)), (0, watch.tensors)):
+    for axes, tensors in ((2, flatten(inputs)), (1, flatten(state)), (0, seen.tensors)):
         found += [(each.shape[axes:], each.dtype, each.device, each.requires_grad) for each in tensors]
     return found
 
@@ -136,19 +151,20 @@ def plan_of(
         os.environ.get("UNSPOOL_EMIT"),
         _autocast_key(flatten(inputs)[0].device),
     )
-    seen = glance(cell)
+    seen = Glance.at(cell)
     with plans.lock:
-        again = plans.latest.answer(seen, inputs, state, how) if plans.latest else None
-        if again is not None:
-            return again
+        latest = plans.latest
+        if latest is not None and latest.is_like(seen, inputs, state, how):
+            hanging = {node: seen.tensors[k] for node, k in latest.hanging.items()}
+            return latest.plan, {**latest.plan.trace.literals, **hanging}
         watch = Watch(cell)
-        found = _find(plans, cell, watch, weights, inputs, state, how)
-        if isinstance(found, CannotPlanError):
-            raise found
-        constants = {**found.trace.literals, **{node: watch.tensors[k] for node, k in found.hanging.items()}}
+        plan = _find(plans, cell, watch, weights, inputs, state, how)
+        if isinstance(plan, CannotPlanError):
+            raise plan
+        constants = {**plan.trace.literals, **{node: watch.tensors[k] for node, k in plan.hanging.items()}}
         if watch.steady and _is_simple(inputs) and _is_simple(state):
-            plans.latest = _Latest(seen, watch, _looks(watch, inputs, state), how, (found, constants))
-        return found, constants
+            plans.latest = _Latest.of(seen, _looks(seen, inputs, state), how, plan, constants)
+        return plan, constants
 
 
 def _find(

@@ -111,9 +111,9 @@ def prepare(
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
         constants,
-        Replay.of(cell, weights, inputs, state, output_dtype, layout, steps),
+        Replay.of(cell, weights, inputs, state, output_dtype, layout, steps) if adjoint else None,
     )
-    _ = call.schedule  # which may still find a reason
+    call.start()  # which may still find a reason
     return call, tensors
 
 

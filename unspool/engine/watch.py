@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import enum
 import functools
-import itertools
 import operator
 import types
 from collections.abc import Generator, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,16 +31,28 @@ def named_modules(cell: nn.Module) -> list[tuple[str, nn.Module]]:
     return list(cell.named_modules())  # pyright: ignore[reportUnknownArgumentType]
 
 
-def glance(cell: Any) -> list[Any]:
-    """Everything that hangs on a cell at arm's length, to be compared by identity; much quicker than a `Watch`."""
-    if not isinstance(cell, nn.Module):
-        return list(getattr(cell, "__dict__", {}).values())
-    seen: list[Any] = []
-    for module in cell.modules():
-        own = module.__dict__
-        below = (own[kind].values() for kind in ("_modules", "_parameters", "_buffers"))
-        seen += [*own.values(), *itertools.chain(*below)]
-    return seen
+@dataclass(frozen=True)
+class Glance:
+    """What hangs on a cell at arm's length, to be compared by identity: much quicker than a `Watch`.
+
+    Args:
+        values: attributes, and modules below the cell.
+        tensors: the tensors among these, and weights.
+    """
+
+    values: list[Any]
+    tensors: list[Tensor]
+
+    @classmethod
+    def at(cls, cell: Any) -> Glance:
+        """The glance at `cell` now."""
+        seen = list(getattr(cell, "__dict__", {}).values())
+        if isinstance(cell, nn.Module):
+            owners = [module.__dict__ for module in cell.modules()]
+            below = [own[kind] for own in owners for kind in ("_modules", "_parameters", "_buffers")]
+            seen = [value for group in (*owners, *below) for value in group.values()]
+        tensors = [value for value in seen if isinstance(value, Tensor)]
+        return cls([value for value in seen if not isinstance(value, Tensor)] if tensors else seen, tensors)
 
 
 class Watch:
@@ -64,7 +76,7 @@ class Watch:
         self.portable = True
         """Whether another cell with the same key would be traced to the same graph."""
         self.steady = True
-        """Whether everything is as it was as long as `glance` sees the same objects."""
+        """Whether everything is as it was as long as a `Glance` shows the same objects."""
         self._seen: dict[int, int] = {}
         self._marks = {name: self._mark(value) for name, value in self._attributes(cell)}
         self.key: Hashable = (type(cell), tuple(self._marks.items()))

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from unspool import engine
-from unspool.cells.like import assert_like_rnncell, buildable_part, initial_state_of, start_sequence
+from unspool.cells.like import assert_like_rnncell, buildable_part, initial_state_of, is_built, start_sequence
 from unspool.dtypes import as_dtype
 from unspool.engine import Explanation, Memory, Options, check_memory
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
+from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.sizes import check_sizes
 from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure
@@ -34,7 +35,7 @@ class Sequences:
     def run(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
         self._begin()
-        with torch.profiler.record_function(scope):
+        with profiled(scope):
             return engine.run(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
 
     def run_reversed(self, scope: str) -> tuple[Structure, Structure]:
@@ -48,7 +49,10 @@ class Sequences:
         return engine.explain(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
 
     def _begin(self) -> None:
-        begin(self.cell, map_structure(lambda leaf: leaf.new_empty(leaf.shape[1:]), self.inputs), self.state)
+        one_step = (
+            () if is_built(self.cell) else map_structure(lambda leaf: leaf.new_empty(leaf.shape[1:]), self.inputs)
+        )
+        begin(self.cell, one_step, self.state)
 
     def _reversed(self, structure: Structure) -> Structure:
         return map_structure(lambda leaf: reverse_sequence(leaf, self.lengths), structure)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unspool.cells.like import assert_like_rnncell
 from unspool.loops.arguments import begin, check_parallel_iterations, check_state_rows, scope_name
+from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.sizes import check_sizes, shape_of
 from unspool.step import checked, checked_like, select_rows, step
@@ -88,7 +89,7 @@ def raw_rnn(
 
     time = 0
     begin(cell, inputs, state)
-    with torch.profiler.record_function(scope_name(scope, "rnn")):
+    with profiled(scope_name(scope, "rnn")):
         while not bool(finished.all()):
             output, cell_state = step(cell, inputs, state)
             check_same_structure(state, cell_state, name="the cell's new state", like="its state")

@@ -13,6 +13,7 @@ from unspool import sizes
 from unspool.cells.like import assert_like_rnncell
 from unspool.loops.arguments import as_output_dtype, as_state, begin, check_state_rows, scope_name
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
+from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor
 from unspool.step import CheckedCell, Rows, attach, gradient_sources, step
 from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure, unflatten_as
@@ -73,7 +74,7 @@ class Chain:
         """Runs the chain. `scope` names a profiler range."""
         cell, state, outputs = self.cell, self.state, list[Structure]()
         begin(cell, self.inputs[0], state)
-        with torch.profiler.record_function(scope):
+        with profiled(scope):
             if self.lengths is None or self.output_dtype is None:
                 for inputs in self.inputs:
                     output, state = step(cell, inputs, state)

@@ -44,8 +44,12 @@ def _cut(ref: Ref, dim: int, start: Any, stop: Any, step: int = 1) -> Ref:
 
 
 def _bounds(size: int, start: Any, stop: Any) -> tuple[int, int]:
-    begin, end, _ = slice(*(each.times if isinstance(each, Rows) else each for each in (start, stop))).indices(size)
+    begin, end, _ = slice(_plain(start), _plain(stop)).indices(size)
     return begin, end
+
+
+def _plain(bound: int | Rows | None) -> int | None:
+    return bound.times if isinstance(bound, Rows) else bound
 
 
 def _select(row: Row, instruction: Instruction) -> Ref:
@@ -55,16 +59,16 @@ def _select(row: Row, instruction: Instruction) -> Ref:
 
 def _split(row: Row, instruction: Instruction) -> list[Ref]:
     ref, dim = first(row, instruction), int(given(instruction, 2, 0))
-    size, total = instruction.arguments[1], ref.shape[dim]
-    sizes: list[int] = size
-    if isinstance(size, int):
-        sizes = [min(size, total - start) for start in range(0, total, size)]
+    each, total = instruction.arguments[1], ref.shape[dim]
+    sizes: list[int] = each
+    if isinstance(each, int):
+        sizes = [min(each, total - start) for start in range(0, total, each)]
     starts = [sum(sizes[:k]) for k in range(len(sizes))]
     return [ref.narrow(dim, start, size) for start, size in zip(starts, sizes, strict=True)]
 
 
 def _unbind(row: Row, instruction: Instruction) -> list[Ref]:
-    ref, dim = first(row, instruction), given(instruction, 1, 0)
+    ref, dim = first(row, instruction), int(given(instruction, 1, 0))
     return [ref.select(dim, k) for k in range(ref.shape[dim])]
 
 
