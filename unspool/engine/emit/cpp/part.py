@@ -111,7 +111,7 @@ def fuse_part(program: Program, module: Module, name: str) -> Fused:
         if taken:
             made += taken
         else:
-            ready = _ready(left, known)
+            ready = _ready([each for each in left if on_rows[each]], known)
             taken = _without_last_views(ready) or ready
             rest = [each for each in left if each not in taken]
             if any(each.kind is not Kind.VIEW for each in taken):
