@@ -165,6 +165,11 @@ constexpr int64_t kBlockRows = 256;  // whose panel stays in the first cache
 // Columns `first` to `first + kRows` of a factor, one after another for every row, zeros beside them.
 template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, int64_t first, T* columns) {
   const int64_t used = factor.width - first < kRows ? factor.width - first : kRows;
+  if (factor.left && used == kRows) {
+    for (int64_t r = 0; r < rows; r++)
+      std::memcpy(columns + r * kRows, factor.left + r * factor.apart + first, kRows * sizeof(T));
+    return;
+  }
   for (int64_t r = 0; r < rows; r++)
     for (int64_t m = 0; m < kRows; m++)
       columns[r * kRows + m] = m >= used ? T(0) : factor.left ? factor.left[r * factor.apart + first + m] : T(1);
