@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -80,7 +81,14 @@ class Counting:
         return len(self._notes.read_text().splitlines())
 
 
-def run_python(code: str, folder: Path, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+class Done(NamedTuple):
+    """What a process has written."""
+
+    stdout: str
+    stderr: str
+
+
+def run_python(code: str, folder: Path, timeout: float = 120, **environment: str) -> Done:
     """Runs `code` in a process of its own, whose temporary files are in `folder / "tmp"`; it must succeed."""
     (folder / "tmp").mkdir(exist_ok=True)
     file = folder / "program.py"
@@ -88,17 +96,22 @@ def run_python(code: str, folder: Path, timeout: float = 120, **environment: str
     unset = {"UNSPOOL_EMIT", "UNSPOOL_CACHE", "CXX"}
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     own = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "2", **environment}
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, str(file)],
         env={**inherited, **own},
         cwd=folder,
-        timeout=timeout,
         text=True,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # and the processes that it has started
+            raise
+    assert process.returncode == 0, errors
+    return Done(output, errors)
 
 
 def is_running(process: int) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _device as device_context
 
 from unspool.cells.building import Buildable
 from unspool.structure import Structure
@@ -74,7 +75,7 @@ def zero_state_of(cell: Any, batch_size: Any, dtype: torch.dtype, device: Any) -
 
 def _device(device: Any) -> AbstractContextManager[Any]:
     # Cells ported from TensorFlow have no `device` argument, so the device is set around the call.
-    if device is None or torch.get_default_device() == device:
+    if device is None or (device_context.CURRENT_DEVICE is None and torch.device(device).type == "cpu"):
         return nullcontext()
     return torch.device(device)
 

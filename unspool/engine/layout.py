@@ -8,6 +8,7 @@ row that has ended. What the parts of a plan work on are the rows of several ste
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -33,6 +34,7 @@ class Layout:
         self._indices: dict[tuple[int, int], Tensor] = {}
 
     @classmethod
+    @lru_cache(maxsize=16)
     def full(cls, batch_size: int, steps: int, device: torch.device) -> Layout:
         """Every row runs at every step."""
         return cls(batch_size, [batch_size] * steps, None, device)

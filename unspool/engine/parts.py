@@ -59,11 +59,13 @@ class Parts:
     ) -> None:
         self.split, self.loop = split, loop
         programs = {name: lower(getattr(split, name), labels) for name in ("invariant", "before", "after", "total")}
-        self._groups: dict[str, tuple[Group, ...]] = {"before": (), "after": ()}
+        self._groups: dict[str, list[tuple[Group, list[fx.Node]]]] = {"before": [], "after": []}
         if module is not None:
-            for name in self._groups:
+            for name, groups in self._groups.items():
                 fused = fuse_part(programs[name], module, name)
-                programs[name], self._groups[name] = fused.program, fused.groups
+                named = {node.name: node for node in getattr(split, name).inputs}
+                programs[name] = fused.program
+                groups += [(group, [named[value.name] for value in group.shared]) for group in fused.groups]
         self._invariant, self._before, self._after, self._total = (
             as_python(program, name, device)[0] for name, program in programs.items()
         )
@@ -74,9 +76,8 @@ class Parts:
     def begin(self, weights: Values) -> Shared:
         """What is the same for all steps, weights included."""
         values = {**weights, **_run(self.split.invariant, self._invariant, 0, weights)}
-        named = {node.name: tensor for node, tensor in values.items()}
         before, after = (
-            [group.prepare([named[value.name] for value in group.shared]) for group in self._groups[name]]
+            [group.prepare([values[node] for node in nodes]) for group, nodes in self._groups[name]]
             for name in ("before", "after")
         )
         return Shared(values, self.loop.prepare([values[node] for node in self._shared]), before, after, self)

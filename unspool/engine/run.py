@@ -119,7 +119,7 @@ def prepare(
 
 LEAST_STEPS = 32
 """Steps in a chunk, as TensorFlow has it."""
-ENOUGH_ROWS = 2048
+ENOUGH_ROWS = 4096
 """Rows in a chunk with which what is done for all of them at once is as fast as it gets on a CPU."""
 
 
