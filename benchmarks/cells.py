@@ -8,6 +8,44 @@ from torch import Tensor, nn
 import unspool
 
 
+class UserLSTM(unspool.RNNCell):
+    """The LSTM as most people write it."""
+
+    def __init__(self, depth: int, units: int) -> None:
+        super().__init__()
+        self.state_size, self.output_size = (units, units), units
+        self.from_inputs, self.from_state = nn.Linear(depth, 4 * units), nn.Linear(units, 4 * units)
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """One step."""
+        c, h = state
+        i, f, g, o = (self.from_inputs(x) + self.from_state(h)).chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        return h, (c, h)
+
+
+class SearchedCell(unspool.RNNCell):
+    """A cell like those that architecture searches find (Zoph and Le, 2017): eight products, a tree of odd gates."""
+
+    def __init__(self, depth: int, units: int) -> None:
+        super().__init__()
+        self.state_size, self.output_size = (units, units), units
+        self.from_inputs, self.from_state = nn.Linear(depth, 8 * units), nn.Linear(units, 8 * units)
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """One step."""
+        c, h = state
+        xs, hs = self.from_inputs(x).chunk(8, 1), self.from_state(h).chunk(8, 1)
+        a = torch.tanh(torch.sigmoid(xs[0] + hs[0]) * torch.relu(xs[1] + hs[1]))
+        b = torch.sigmoid(torch.sigmoid(xs[2] + hs[2]) + torch.tanh(xs[3] * hs[3]))
+        d = torch.tanh(torch.relu(xs[4] + hs[4]) * torch.tanh(xs[5] + hs[5]))
+        e = torch.tanh(torch.sigmoid(xs[6] * hs[6]) + torch.tanh(xs[7] + hs[7]))
+        c = (a + c) * b
+        h = torch.tanh(c * torch.tanh(d + e))
+        return h, (c, h)
+
+
 class LayerNormLSTM(unspool.RNNCell):
     """An LSTM with layer normalisation of both products and of the memory (Ba et al., 2016), which no vendor has."""
 

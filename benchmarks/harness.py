@@ -107,6 +107,7 @@ def main(what: str | None, cases: Callable[[Options], Iterable[Case]]) -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--quick", action="store_true", help="one tiny case of each kind, to see that everything runs")
     parser.add_argument("--tf32", action="store_true", help="float32 products in TF32 on a GPU, for every contender")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases with this in their titles")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error(f"--rounds must be at least 1, but is {arguments.rounds}")
@@ -120,7 +121,7 @@ def main(what: str | None, cases: Callable[[Options], Iterable[Case]]) -> None:
     results: dict[str, dict[str, Result]] = {}
     absent: dict[str, str] = {}
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        for case in cases(options):
+        for case in (each for each in cases(options) if arguments.only in each.title):
             results[case.title] = measure(case, options, progress)
             absent |= case.absent
             del case  # or its tensors would stay while the next ones are made

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import unspool
-from benchmarks.cells import LayerNormLSTM, ResetAfterGRU
+from benchmarks.cells import LayerNormLSTM, ResetAfterGRU, SearchedCell, UserLSTM
 from benchmarks.harness import Options
 
 
@@ -48,7 +48,9 @@ def shapes(options: Options) -> list[Shape]:
     return [QUICK] if options.quick else SHAPES[options.device]
 
 
-Kind = Literal["LSTM", "GRU", "RNN", "three LSTMs", "GRU, reset after", "LayerNorm LSTM"]
+Kind = Literal[
+    "LSTM", "GRU", "RNN", "three LSTMs", "GRU, reset after", "LSTM by a user", "LayerNorm LSTM", "searched cell"
+]
 
 CELLS: dict[Kind, Callable[[int, int], nn.Module]] = {
     "LSTM": lambda depth, units: unspool.LSTMCell(units, input_size=depth),
@@ -58,7 +60,9 @@ CELLS: dict[Kind, Callable[[int, int], nn.Module]] = {
         [unspool.LSTMCell(units, input_size=size) for size in (depth, units, units)]
     ),
     "GRU, reset after": ResetAfterGRU,
+    "LSTM by a user": UserLSTM,
     "LayerNorm LSTM": LayerNormLSTM,
+    "searched cell": SearchedCell,
 }
 
 

@@ -60,11 +60,7 @@ class Compiled:
         self.wait()
         runtime = Runtime.get()
         plain = [each.contiguous() for each in shared]
-        packed = [
-            runtime.pack(torch.as_strided(plain[each.buffer.index], each.shape, each.strides, each.offset))
-            for each in self._matrices
-        ]
-        return [*plain, *packed]
+        return [*plain, *(runtime.pack(_seen(plain[each.buffer.index], each)) for each in self._matrices)]
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
@@ -137,6 +133,11 @@ def _emit_value(row: Row, value: Value, index: int) -> None:
     order = [value.axis, *(dim for dim in range(len(ref.shape)) if dim != value.axis)]
     front = ref.permute(order)
     row.copy(front, Ref.whole(buffer, front.shape))
+
+
+def _seen(tensor: Tensor, ref: Ref) -> Tensor:
+    """The part of a contiguous tensor that `ref` is."""
+    return tensor.as_strided(ref.shape, ref.strides, tensor.storage_offset() + ref.offset)
 
 
 def _bytes(values: Sequence[Value]) -> ctypes.Array[ctypes.c_int64]:
