@@ -1,16 +1,17 @@
-"""Folds pointwise work into the core, where a compiled loop does it for nothing.
+"""Folds work into the core, where a compiled loop does it with what it has at hand.
 
 A compiled core reads its streamed values from memory and computes with them in registers. What *before* only computes
-for the core is then better computed there, if that means that fewer bytes are streamed; and the same of what *after*
-computes from what the core emits.
+for the core is then better computed there, if that means that fewer bytes cross the border; and the same of what
+*after* computes from what the core emits. Which instructions to move so that the fewest bytes cross is a minimum cut.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
+from unspool.engine.cut import Network
 from unspool.engine.graph import Node, ancestors, is_size
 from unspool.engine.keep import row_bytes
 from unspool.engine.labels import SHARED, SUMMED, Label
@@ -37,62 +38,71 @@ class _Fold:
     ) -> None:
         self._split, self._labels, self._has_form = split, labels, has_form
         self._fixed = set[Any]() if products else PRODUCTS
-        self._nodes = {*split.before.nodes, *split.core.nodes, *split.after.nodes, *split.total.nodes}
-        self._handed_on = {node for node in split.new_carried if node is not None}
+        self._core = {*split.core.nodes, *split.carried}
+        self._results = {*split.wanted, *(node for node in split.new_carried if node is not None)}
 
     def run(self) -> Split:
-        from_before, from_after = self._from_before(), self._from_after()
-        left = [node for node in self._split.before.nodes if node not in from_before]
-        # What no step needs can as well be computed with what comes after.
-        late = set(left) - ancestors(
-            [*self._split.core.nodes, *from_before, *from_after, *self._handed_on], stop=self._split.before.inputs
-        )
-        before = [node for node in left if node not in late]
-        after = [*(node for node in left if node in late), *(n for n in self._split.after.nodes if n not in from_after)]
-        order = [*self._split.before.nodes, *self._split.core.nodes, *self._split.after.nodes]
-        core = [node for node in order if node in from_before or node in self._split.core.nodes or node in from_after]
-        return regroup(self._split, before, core, after)
-
-    def _from_before(self) -> set[Node]:
         split = self._split
-        core, moved = set(split.core.nodes), set[Node]()
-        for node in reversed(split.before.nodes):
-            users = self._users(node)
-            mine = node not in split.wanted and node not in self._handed_on
-            if users and mine and self._is_cheap(node) and all(user in core or user in moved for user in users):
-                moved.add(node)
-        self._whole(moved, split.before.nodes)
-        # From the front: what leaves no more to be streamed if it stays before.
-        changed = True
-        while changed:
-            changed = False
-            for node in split.before.nodes:
-                if node in moved and moved.isdisjoint(node.all_input_nodes):
-                    less = moved - {node, *_pieces(node)}
-                    if self._streamed(core | less) <= self._streamed(core | moved):
-                        moved, changed = less, True
-        return moved
+        core = self._core | self._from_after()
+        core |= self._from_before(core)
+        left = [node for node in split.before.nodes if node not in core]
+        # What no step needs can as well be computed with what comes after.
+        needed = ancestors([*core, *split.new_carried], stop=split.before.inputs)
+        needed |= {piece for node in needed for piece in _pieces(node)}  # which stay together
+        before = [node for node in left if node in needed]
+        after = [node for node in [*left, *split.after.nodes] if node not in core and node not in before]
+        order = [*split.before.nodes, *split.core.nodes, *split.after.nodes]
+        return regroup(split, before, [node for node in order if node in core], after)
+
+    def _from_before(self, core: Collection[Node]) -> set[Node]:
+        """What moves into the core from before: the side of the cut that is nearer to it."""
+        own = list(self._split.before.nodes)
+        later = {*self._split.after.nodes, *self._split.total.nodes} - set(core)
+        network = Network()
+        for node in own:
+            inputs = [each for each in node.all_input_nodes if not is_size(each)]
+            elsewhere = [user for user in node.users if user in later]
+            if elsewhere or node in self._results or not self._is_cheap(node):
+                network.pin_source(node)
+            for each in inputs:
+                network.implies(node, each)  # what stays before needs its inputs there
+        for value in dict.fromkeys(
+            each for node in [*own, *core] for each in node.all_input_nodes if each not in core and not is_size(each)
+        ):
+            known = value not in own
+            if known:
+                network.pin_source(value)
+            # What is computed before is written and read, what is known only read.
+            users = [user for user in value.users if user in core or user in own]
+            network.pay(value, users, self._bytes(value), twice=not known)
+        for node in core:
+            network.pin_sink(node)
+        return {node for node in own if node not in network.source_side()}
 
     def _from_after(self) -> set[Node]:
-        split = self._split
-        core, moved = set(split.core.nodes), set[Node]()
-        outside = set(split.after.nodes) | set(split.total.nodes)
-        for node in split.after.nodes:
-            ready = all(each in moved or each not in outside for each in node.all_input_nodes)
-            if ready and self._is_cheap(node):
-                moved.add(node)
-        self._whole(moved, split.after.nodes)
-        # From the end: what leaves no more to be emitted if it stays after.
-        changed = True
-        while changed:
-            changed = False
-            for node in reversed(split.after.nodes):
-                own = {node, *_pieces(node)}
-                if node in moved and moved.isdisjoint(user for each in own for user in each.users if user not in own):
-                    less = moved - own
-                    if self._emitted(core | less) <= self._emitted(core | moved):
-                        moved, changed = less, True
-        return moved
+        """What moves into the core from after."""
+        own = list(self._split.after.nodes)
+        outside = {*own, *self._split.total.nodes}
+        network = Network()
+        for node in self._core:
+            network.pin_source(node)
+        for node in own:
+            if not self._is_cheap(node):
+                network.pin_sink(node)
+            for each in node.all_input_nodes:
+                if each in outside:
+                    network.implies(node, each)  # what moves needs its inputs there
+        for value in [*self._core, *own]:
+            users = [user for user in value.users if user in outside]
+            if value in self._results and value in own:
+                network.pay(value, [*users, _THE_CALLER], self._bytes(value))
+            else:
+                network.pay(value, users, self._bytes(value))
+        network.pin_sink(_THE_CALLER)
+        for node in self._split.total.nodes:
+            network.pin_sink(node)
+        side = network.source_side()
+        return {node for node in own if node in side}
 
     def _is_cheap(self, node: Node) -> bool:
         if node.target is operator.getitem:
@@ -104,36 +114,15 @@ class _Fold:
         part = Part((node, *_pieces(node)), inputs, tuple(results))
         return all(map(self._has_form, lower(part, self._labels).instructions))
 
-    def _users(self, node: Node) -> list[Node]:
-        return [user for user in node.users if user in self._nodes]
+    def _bytes(self, node: Node) -> int | None:
+        """What a row of a value takes; None if it must not cross at all, since it stands for several."""
+        if _pieces(node):
+            return None
+        return 0 if self._labels[node] in (SHARED, SUMMED) else row_bytes(node, self._labels)
 
-    def _whole(self, moved: set[Node], nodes: Collection[Node]) -> None:
-        """Keeps an operation and its several results together."""
-        for node in nodes:
-            pieces = _pieces(node)
-            if pieces and not ({node, *pieces} <= moved):
-                moved -= {node, *pieces}
-        for node in [each for each in moved if each.target is operator.getitem and each.args[0] not in moved]:
-            moved.discard(node)
 
-    def _streamed(self, inside: set[Node]) -> int:
-        """The bytes that a row of what is inside reads from outside."""
-        return self._bytes({each for node in inside for each in node.all_input_nodes if each not in inside})
-
-    def _emitted(self, inside: set[Node]) -> int:
-        """The bytes that a row of what is inside writes for outside."""
-        return self._bytes(
-            {
-                node
-                for node in inside
-                if node in self._split.wanted or any(user not in inside for user in self._users(node))
-            }
-        )
-
-    def _bytes(self, nodes: Iterable[Node]) -> int:
-        given = set(self._split.carried)
-        rows = [node for node in nodes if not is_size(node) and not _pieces(node) and node not in given]
-        return sum(row_bytes(node, self._labels) for node in rows if self._labels[node] not in (SHARED, SUMMED))
+_THE_CALLER = object()
+"""Who wants the results."""
 
 
 def _pieces(node: Node) -> list[Node]:

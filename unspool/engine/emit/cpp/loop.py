@@ -14,7 +14,7 @@ from unspool.engine.core import Core
 from unspool.engine.emit.chunk import Chunk, Results
 from unspool.engine.emit.cpp.lowering import lower
 from unspool.engine.emit.cpp.module import Module
-from unspool.engine.emit.cpp.passes import Pass, arrange
+from unspool.engine.emit.cpp.passes import Pass, accesses, arrange
 from unspool.engine.emit.cpp.row import Row
 from unspool.engine.emit.cpp.runtime import Needs, Runtime
 from unspool.engine.emit.cpp.source import Printer
@@ -36,7 +36,7 @@ class Compiled:
 
     def __init__(self, core: Core, module: Module, function: str = "core") -> None:
         self.core = core
-        body, self._matrices, self._needs = _emit(core)
+        body, self._matrices, self._read, self._needs = _emit(core)
         self.source = module.add(function, body)
         self._module, self._function = module, function
         self._carried_bytes = _bytes(core.carried)
@@ -59,8 +59,8 @@ class Compiled:
         """The core's `shared` values as its steps read them: matrices of products packed."""
         self.wait()
         runtime = Runtime.get()
-        plain = [each.contiguous() for each in shared]
-        return [*plain, *(runtime.pack(_seen(plain[each.buffer.index], each)) for each in self._matrices)]
+        plain = [each.contiguous() if k in self._read else each for k, each in enumerate(shared)]
+        return [*plain, *(runtime.pack(_seen(shared[each.buffer.index], each)) for each in self._matrices)]
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
@@ -88,8 +88,8 @@ class Compiled:
         return state, emitted
 
 
-def _emit(core: Core) -> tuple[str, list[Ref], Needs]:
-    """What a core does at every step, the matrices to be packed for it, and what it needs."""
+def _emit(core: Core) -> tuple[str, list[Ref], set[int], Needs]:
+    """What a core does at every step, the matrices packed for it, the other shared values, and what it needs."""
     row = Row(core.instructions, (*core.new_carried, *core.emitted))
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     for place, group in groups.items():
@@ -118,7 +118,9 @@ def _emit(core: Core) -> tuple[str, list[Ref], Needs]:
     needs = Needs(
         printer.block.size, printer.products.size, printer.row.size, printer.multiplications, printer.elements
     )
-    return printer.text(), matrices, needs
+    seen = {each.ref.root().buffer for each in accesses(stages)}
+    read = {buffer.index for buffer in seen if buffer.place is Place.SHARED}
+    return printer.text(), matrices, read, needs
 
 
 def _emit_value(row: Row, value: Value, index: int) -> None:
@@ -136,7 +138,10 @@ def _emit_value(row: Row, value: Value, index: int) -> None:
 
 
 def _seen(tensor: Tensor, ref: Ref) -> Tensor:
-    """The part of a contiguous tensor that `ref` is."""
+    """The part of a tensor that `ref` is."""
+    if ref.is_whole and ref.shape == tensor.shape:
+        return tensor
+    tensor = tensor.contiguous()
     return tensor.as_strided(ref.shape, ref.strides, tensor.storage_offset() + ref.offset)
 
 

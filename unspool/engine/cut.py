@@ -1,0 +1,85 @@
+"""Minimum cuts: how to divide things in two so that the least has to cross."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable
+
+_SOURCE, _SINK = object(), object()
+
+
+class Network:
+    """Things, each to be on the source's side or the sink's, and what it costs if they are apart.
+
+    >>> network = Network()
+    >>> network.pin_source("known")
+    >>> network.pay("known", ["sum"], 4)
+    >>> network.pay("sum", ["loop"], 8)
+    >>> network.pin_sink("loop")
+    >>> sorted(network.source_side() & {"known", "sum", "loop"})
+    ['known']
+    """
+
+    def __init__(self) -> None:
+        self._room: defaultdict[object, dict[object, float]] = defaultdict(dict)
+
+    def pin_source(self, thing: Hashable) -> None:
+        """`thing` is on the source's side."""
+        self._edge(_SOURCE, thing, float("inf"))
+
+    def pin_sink(self, thing: Hashable) -> None:
+        """`thing` is on the sink's side."""
+        self._edge(thing, _SINK, float("inf"))
+
+    def implies(self, one: Hashable, other: Hashable) -> None:
+        """If `one` is on the source's side, so is `other`."""
+        self._edge(one, other, float("inf"))
+
+    def pay(self, thing: Hashable, users: Iterable[Hashable], cost: int | None, *, twice: bool = False) -> None:
+        """If `thing` is on the source's side and any of its users is not, that costs `cost`; None: it cannot be."""
+        border = ("border", thing)
+        self._edge(thing, border, float("inf") if cost is None else 2 * cost if twice else cost)
+        for user in users:
+            self._edge(border, user, float("inf"))
+
+    def source_side(self) -> set[object]:
+        """The things on the source's side if the cost is the least; of several ways, the one with the most there."""
+        while (path := self._path()) is not None:
+            amount = min(self._room[one][other] for one, other in path)
+            for one, other in path:
+                self._room[one][other] -= amount
+                self._room[other][one] = self._room[other].get(one, 0) + amount
+        # Whatever cannot reach the sink any more: more than what the source still reaches, if the cut is not the only.
+        backwards: defaultdict[object, list[object]] = defaultdict(list)
+        for one, room in self._room.items():
+            for other, left in room.items():
+                if left > 0:
+                    backwards[other].append(one)
+        reaching, waiting = {_SINK}, [_SINK]
+        while waiting:
+            for each in backwards[waiting.pop()]:
+                if each not in reaching:
+                    reaching.add(each)
+                    waiting.append(each)
+        return set(self._room) - reaching
+
+    def _edge(self, one: object, other: object, room: float) -> None:
+        self._room[one][other] = self._room[one].get(other, 0) + room
+        self._room[other].setdefault(one, 0)
+
+    def _path(self) -> list[tuple[object, object]] | None:
+        """A shortest way from source to sink with room left."""
+        came: dict[object, object] = {_SOURCE: _SOURCE}
+        waiting = deque([_SOURCE])
+        while waiting:
+            here = waiting.popleft()
+            for other, left in self._room[here].items():
+                if left > 0 and other not in came:
+                    came[other] = here
+                    if other is _SINK:
+                        path = [(here, other)]
+                        while path[-1][0] is not _SOURCE:
+                            path.append((came[path[-1][0]], path[-1][0]))
+                        return path
+                    waiting.append(other)
+        return None
