@@ -265,7 +265,6 @@ class TestThreads:
             pytest.param(
                 False,
                 id="a cell each",
-                marks=pytest.mark.xfail(run=False, reason="two traces at once break each other, and torch's modules"),
             ),
         ],
     )
@@ -314,7 +313,6 @@ class TestLinesInComments:
     def test_do_not_change_results(self, continued: Case) -> None:
         continued.check()
 
-    @pytest.mark.xfail(strict=True, reason="comments of C++ go on in the next line")
     def test_do_not_keep_from_compiling(self, continued: Case) -> None:
         continued.is_compiled()
 

@@ -46,12 +46,11 @@ class Phase:
         parts = (split.before, split.core, split.after)
         self.sums = [node for part in parts for node in part.outputs if labels[node] == SUMMED]
         self._parts: dict[bool, Parts] = {}
-        self._lock = threading.Lock()
 
     def parts(self, rows: float) -> Parts:
         """What runs a call with so many rows a step."""
         wide = self._device.type == "cpu" and rows >= WIDE * torch.get_num_threads()
-        with self._lock:
+        with _choosing:
             if wide not in self._parts:
                 self._parts[wide] = self._choose(wide)
             return self._parts[wide]
@@ -62,7 +61,7 @@ class Phase:
         try:
             parts.loop.wait()
         except CannotEmitError as reason:  # known only now, since compilers work in the background
-            with self._lock:
+            with _choosing:
                 self._parts = dict.fromkeys((False, True), self._interpreted(str(reason)))
             return self._parts[False]
         return parts
@@ -132,6 +131,18 @@ class Phase:
             return self.split
         return split
 
+
+_choosing = threading.Lock()
+
+
+def _after_fork() -> None:
+    """Whoever held a lock is not in this process."""
+    global _choosing
+    _choosing = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 WIDE = 8
 """Rows a thread with which products are as fast at every step as for many steps at once."""

@@ -103,6 +103,8 @@ _plans: weakref.WeakKeyDictionary[Any, _Plans] = weakref.WeakKeyDictionary()
 _shared: weakref.WeakValueDictionary[Hashable, Plan] = weakref.WeakValueDictionary()
 """Plans that hold for every cell of the same making, as long as one of these lives."""
 _lock = threading.Lock()
+_tracing = threading.Lock()
+"""Held while a step is traced: tracers patch torch for all threads."""
 traces = 0
 """How many steps have been traced since the program began."""
 
@@ -193,13 +195,28 @@ def _find(
         try:
             plan = _shared.get(key) if watch.portable else None
             if plan is None:
-                plan = _make(cell, watch, weights, input_leaves, state_leaves, output_dtype, same_containers, adjoint)
+                with _tracing:
+                    plan = _make(
+                        cell, watch, weights, input_leaves, state_leaves, output_dtype, same_containers, adjoint
+                    )
             if watch.portable:
                 _shared[key] = plan
             plans.by_key[key] = plan
         except CannotPlanError as error:
             plans.by_key[key] = error
     return plans.by_key[key]
+
+
+def _after_fork() -> None:
+    """Whoever held a lock is not in this process."""
+    global _lock, _tracing
+    _lock, _tracing = threading.Lock(), threading.Lock()
+    for plans in _plans.values():
+        plans.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _plans_of(cell: Any) -> _Plans:

@@ -19,6 +19,7 @@ struct Chunk {
   void* const* streamed;
   void* const* emitted;
   void* const* carried;        // taken over and handed on, in place
+  void* const* summed;         // sums over rows, zero at first: a row for each worker
 };
 
 // What a loop needs besides, in bytes and operations a row.
@@ -28,9 +29,10 @@ struct Needs {
   int64_t row;                 // scratch for one row at a time
   int64_t product_work;        // multiplications and additions of a step's products
   int64_t other_work;          // elements computed in a step
-  int64_t carried_count, emitted_count;
+  int64_t carried_count, emitted_count, summed_count;
   const int64_t* carried_bytes;
   const int64_t* emitted_bytes;
+  const int64_t* summed_bytes;
 };
 
 // Where workers wait for each other.
@@ -69,6 +71,7 @@ struct Worker {
   char* row;
   void* const* carried;
   void* const* emitted;
+  void* const* summed;
   Barrier* barrier;
   Multiply<float> multiply_float;
   Multiply<double> multiply_double;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import torch
@@ -16,7 +17,7 @@ from unspool.engine.emit.cpp.lowering import lower
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.passes import Pass, accesses, arrange
 from unspool.engine.emit.cpp.row import Row
-from unspool.engine.emit.cpp.runtime import Needs, Runtime
+from unspool.engine.emit.cpp.runtime import Needs, Runtime, threads
 from unspool.engine.emit.cpp.source import Printer
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 from unspool.engine.emit.reasons import CannotEmitError
@@ -30,18 +31,21 @@ class Compiled:
         core: what to run.
         module: what it is compiled with.
         function: the name of its function there.
+        sums: values to be summed over rows; the sums are emitted after everything else.
     """
 
     name = "c++"
 
-    def __init__(self, core: Core, module: Module, function: str = "core") -> None:
-        self.core = core
-        body, self._matrices, self._read, self._needs = _emit(core)
+    def __init__(self, core: Core, module: Module, function: str = "core", sums: Sequence[Value] = ()) -> None:
+        self.core, self._sums = core, tuple(sums)
+        body, self._matrices, self._read, self._needs = _emit(core, self._sums)
         self.source = module.add(function, body)
         self._module, self._function = module, function
         self._carried_bytes = _bytes(core.carried)
         self._emitted_bytes = _bytes(core.emitted)
+        self._summed_bytes = _bytes([replace(each, dtype=torch.float64) for each in self._sums])
         self._needs.carried_count, self._needs.emitted_count = len(core.carried), len(core.emitted)
+        self._needs.summed_count, self._needs.summed_bytes = len(sums), ctypes.addressof(self._summed_bytes)
         self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
         self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
         self._nowhere = [None] * len(core.emitted)
@@ -77,7 +81,9 @@ class Compiled:
             for target, like in zip(targets, core.emitted, strict=True)
         ]
         numbers = [array("q", counts), array("q", (0, *accumulate(counts)))]
-        numbers += [array("q", [each.data_ptr() for each in group]) for group in (shared, given, emitted, state)]
+        summed = [torch.zeros((threads(), *each.shape), dtype=torch.float64) for each in self._sums]
+        groups = (shared, given, emitted, state, summed)
+        numbers += [array("q", [each.data_ptr() for each in group]) for group in groups]
         told = array("q", [len(counts), chunk.reverse, counts[0], *(each.buffer_info()[0] for each in numbers)])
         Runtime.get().run(self._steps, told.buffer_info()[0], self._needs)
         for k, (target, like) in enumerate(zip(targets, core.emitted, strict=True)):
@@ -85,12 +91,12 @@ class Compiled:
                 emitted[k] = emitted[k].movedim(0, like.axis)
             if target is not None and target is not emitted[k]:
                 emitted[k] = target.copy_(emitted[k])
-        return state, emitted
+        return state, [*emitted, *(each.sum(0).to(like.dtype) for each, like in zip(summed, self._sums, strict=True))]
 
 
-def _emit(core: Core) -> tuple[str, list[Ref], set[int], Needs]:
+def _emit(core: Core, sums: Sequence[Value]) -> tuple[str, list[Ref], set[int], Needs]:
     """What a core does at every step, the matrices packed for it, the other shared values, and what it needs."""
-    row = Row(core.instructions, (*core.new_carried, *core.emitted))
+    row = Row(core.instructions, (*core.new_carried, *core.emitted, *sums))
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     for place, group in groups.items():
         for k, value in enumerate(group):
@@ -100,6 +106,8 @@ def _emit(core: Core) -> tuple[str, list[Ref], set[int], Needs]:
     row.finish()
     for k, value in enumerate(core.emitted):
         _emit_value(row, value, k)
+    for k, value in enumerate(sums):
+        row.add_up(value, k)
     stores: list[tuple[Ref, Ref]] = []
     for old, new in zip(core.carried, core.new_carried, strict=True):
         target = row.ref(old)

@@ -45,16 +45,21 @@ class Group:
     def __init__(
         self, instructions: Sequence[Instruction], wanted: Collection[Value], module: Module, name: str
     ) -> None:
+        sums = [each for each in instructions if _is_row_sum(each)]
+        instructions = [each for each in instructions if each not in sums]
         made = dict.fromkeys(value for each in instructions for value in each.results if value.name != "_")
         outputs = [value for value in made if value in wanted]
+        self._sums = [each.results[0] for each in sums]
         taken = list(dict.fromkeys(value for each in instructions for value in each.uses() if value not in made))
         self.given = tuple(value for value in taken if not value.shared)
         self.shared = tuple(value for value in taken if value.shared)
-        self.loop = Compiled(Core((), self.given, self.shared, tuple(instructions), (), tuple(outputs)), module, name)
+        core = Core((), self.given, self.shared, tuple(instructions), (), tuple(outputs))
+        self.loop = Compiled(core, module, name, [each.arguments[0] for each in sums])
 
     def call(self, prepared: Value) -> Instruction:
         """The instruction that runs it."""
-        return Instruction(Kind.OTHER, self, (Rows(), prepared, *self.given), {}, self.loop.core.emitted)
+        results = (*self.loop.core.emitted, *self._sums)
+        return Instruction(Kind.OTHER, self, (Rows(), prepared, *self.given), {}, results)
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """Its `shared` values as it takes them."""
@@ -65,6 +70,8 @@ class Group:
         block = self.BLOCK * torch.get_num_threads()
         counts = [block] * (rows // block) + [rows % block] * (rows % block > 0)
         _, results = self.loop(prepared, Chunk(counts, given, ()))
+        first = len(results) - len(self._sums)
+        results[first:] = [each.reshape(like.shape) for each, like in zip(results[first:], self._sums, strict=True)]
         return results[0] if len(results) == 1 else results
 
 
@@ -102,6 +109,8 @@ def fuse_part(program: Program, module: Module, name: str) -> Fused:
     """Replaces what can be compiled by calls of functions in `module`, whose names begin with `name`."""
     left: list[Instruction] = _without_dead(_with_sums(program), program.outputs)
     on_rows = {each: _is_on_rows(each) for each in left}
+    at_hand = {value for each in left if on_rows[each] for value in (*each.results, *each.uses())}
+    on_rows.update((each, True) for each in left if _is_row_sum(each) and each.arguments[0] in at_hand)
     known = set(program.inputs)
     made: list[Instruction] = []
     groups: list[Group] = []
@@ -131,6 +140,12 @@ def _is_on_rows(instruction: Instruction) -> bool:
     if any(value.interleaved for value in values) or any(value.shared for value in instruction.results):
         return False
     return has_form(instruction)
+
+
+def _is_row_sum(instruction: Instruction) -> bool:
+    """Whether it is a sum over rows and nothing else."""
+    over_rows = instruction.operation is aten.sum.dim_IntList and instruction.arguments[1] == [0]
+    return over_rows and _has_plain_rows(instruction.arguments[0])
 
 
 def _ready(instructions: Sequence[Instruction], known: set[Value]) -> list[Instruction]:
@@ -194,9 +209,8 @@ def _sum_of_products(instruction: Instruction, makers: dict[Value, Instruction])
     """The right factor of a sum over rows, and the pieces of the left one; none for the sum of the right one itself."""
     if len(instruction.results) != 1 or not instruction.results[0].shared:
         return None
-    if instruction.operation is aten.sum.dim_IntList and instruction.arguments[1] == [0]:
-        right = instruction.arguments[0]
-        return (right, []) if _has_plain_rows(right) else None
+    if _is_row_sum(instruction):
+        return instruction.arguments[0], []
     if instruction.operation is not aten.mm.default:
         return None
     left, right = instruction.arguments

@@ -59,6 +59,13 @@ class Row:
             self._release(value)
         return self._refs[value]
 
+    def add_up(self, value: Value, index: int) -> None:
+        """Sums a value over rows, in double precision: there may be many."""
+        ref = self.ref(value)
+        target = self.new(f"{value.name}_total", torch.float64, ref.shape, Place.SUMMED)
+        target.buffer.index = index
+        self.statements.append(Compute(target, "{0}", ((ref, torch.float64),), self.source, adds=True))
+
     def _buffer(self, name: str, dtype: torch.dtype, size: int, place: Place = Place.SCRATCH, index: int = 0) -> Buffer:
         if dtype not in TYPES:
             raise CannotEmitError(f"C++ loops have no {str(dtype).removeprefix('torch.')}")

@@ -280,10 +280,12 @@ struct Job {
   int64_t own_bytes(int64_t workers) const {
     const int64_t rows = rows_of(workers);
     int64_t bytes = aligned(needs->block * rows) + aligned(needs->row) + kAligned;
+    bytes += aligned(needs->summed_count * sizeof(void*));
     if (!divided) return bytes + aligned(needs->products * rows);
     for (int64_t k = 0; k < needs->carried_count; k++) bytes += aligned(needs->carried_bytes[k] * rows);
     for (int64_t k = 0; k < needs->emitted_count; k++) bytes += aligned(needs->emitted_bytes[k] * rows);
-    return bytes + (needs->carried_count + needs->emitted_count) * sizeof(void*) + kAligned;
+    for (int64_t k = 0; k < needs->summed_count; k++) bytes += aligned(needs->summed_bytes[k]);
+    return bytes + (needs->carried_count + needs->emitted_count) * sizeof(void*) + 2 * kAligned;
   }
   int64_t common_bytes() const { return divided ? 2 * aligned(needs->products * chunk->rows) : 0; }
 
@@ -309,6 +311,11 @@ void Job::work(int64_t number, int64_t workers) const {
   worker.row = take(needs->row);
   worker.products = divided ? memory : take(needs->products * rows);
   worker.other_products = divided ? aligned(needs->products * rows) : 0;
+  auto summed = reinterpret_cast<void**>(take(needs->summed_count * sizeof(void*)));
+  for (int64_t k = 0; k < needs->summed_count; k++)
+    summed[k] = worker.visible ? static_cast<char*>(chunk->summed[k]) + number * needs->summed_bytes[k]
+                               : take(needs->summed_bytes[k]);
+  worker.summed = summed;
   worker.carried = chunk->carried;
   worker.emitted = chunk->emitted;
   worker.barrier = barrier;

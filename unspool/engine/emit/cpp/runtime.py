@@ -24,8 +24,8 @@ class Needs(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("block", "products", "row", "product_work", "other_work")),
-        *((name, ctypes.c_int64) for name in ("carried_count", "emitted_count")),
-        *((name, ctypes.c_void_p) for name in ("carried_bytes", "emitted_bytes")),
+        *((name, ctypes.c_int64) for name in ("carried_count", "emitted_count", "summed_count")),
+        *((name, ctypes.c_void_p) for name in ("carried_bytes", "emitted_bytes", "summed_bytes")),
     )
 
 
@@ -88,7 +88,7 @@ class Runtime:
         Raises:
             MemoryError: if there is no memory for its scratch.
         """
-        if self._run(steps, chunk, ctypes.addressof(needs), _threads()):
+        if self._run(steps, chunk, ctypes.addressof(needs), threads()):
             raise MemoryError("a compiled loop found no memory for its intermediate results")
 
     def sums(self, right: Tensor, factors: Sequence[int]) -> None:
@@ -105,7 +105,7 @@ class Runtime:
         rows, width = right.shape
         every = array("q", factors)
         if self._sums[right.dtype](
-            rows, width, right.data_ptr(), width, every.buffer_info()[0], len(factors) // 4, _threads()
+            rows, width, right.data_ptr(), width, every.buffer_info()[0], len(factors) // 4, threads()
         ):
             raise MemoryError("a sum over rows found no memory for its intermediate results")
 
@@ -116,7 +116,8 @@ def runtime_build() -> Build:
     return Build.of(text + "#pragma GCC visibility pop\n")
 
 
-def _threads() -> int:
+def threads() -> int:
+    """How many threads a compiled loop may have."""
     return 1 if _forked else torch.get_num_threads()
 
 
@@ -137,4 +138,5 @@ def _after_fork() -> None:
     _forked = True
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

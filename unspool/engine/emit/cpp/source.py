@@ -103,10 +103,9 @@ class Printer:
             added = added if product.added is None else (f"{added[0]} + i * {next(shift)}", added[1])
             out = (f"{out[0]} + i * {next(shift)}", out[1])
         call = f"worker.multiply(rows, {depth}, {width}, {', '.join((*left, panels, *added, *out))});\n"
-        title = f"// {product.target.buffer.name}: {depth} x {width}" + (
-            f"  | {product.source}" if product.source else ""
-        )
-        return f"{title}\n" + (f"for (int64_t i = 0; i < {times}; i++)\n  {call}" if times > 1 else call)
+        about = f"{product.target.buffer.name}: {depth} x {width}"
+        title = _comment(f"{about}  | {product.source}" if product.source else about)
+        return title + (f"for (int64_t i = 0; i < {times}; i++)\n  {call}" if times > 1 else call)
 
     def _rows_of(self, given: Ref) -> tuple[str, str]:
         """Where the first of a worker's rows is, and how far apart rows are."""
@@ -132,7 +131,7 @@ class Printer:
 
     def _base(self, buffer: Buffer) -> str:
         kind = TYPES[buffer.dtype]
-        written = buffer.place in (Place.CARRIED, Place.EMITTED)
+        written = buffer.place in (Place.CARRIED, Place.EMITTED, Place.SUMMED)
         owner, const = "worker" if written and not buffer.by_all else "chunk", "" if written else "const "
         return f"static_cast<{const}{kind}*>({owner}.{buffer.place.value}[{buffer.index}])"
 
@@ -162,6 +161,7 @@ class Printer:
                 return f"{kind}* const {name} = reinterpret_cast<{kind}*>({start});\n"
         rows = {
             Place.SHARED: "",
+            Place.SUMMED: "",
             Place.CARRIED: f" + row * {buffer.size}",
             Place.STREAMED: f" + (start + row) * {buffer.size}",
             Place.EMITTED: f" + ({_seen(buffer)}start + row) * {buffer.size}",
@@ -176,6 +176,11 @@ class Printer:
     def has_memory(self, buffer: Buffer) -> bool:
         """Whether what is computed for `buffer` has to be written."""
         return self._home.has_memory(buffer)
+
+
+def _comment(text: str) -> str:
+    """A line of comment; a backslash at its end would take the next line with it."""
+    return f"// {text} .\n" if text.endswith("\\") else f"// {text}\n"
 
 
 def _seen(emitted: Buffer) -> str:
@@ -233,7 +238,7 @@ class _Body:
             assert not isinstance(each, Contract)
             if each.source and each.source != source:
                 source = each.source
-                yield f"// {source}\n"
+                yield _comment(source)
             if isinstance(each, Reduce):
                 own = each.target.buffer.name + "_fold"
                 value = self._read(each.argument)
@@ -247,7 +252,13 @@ class _Body:
         for ref, dtype in each.arguments:
             text = self._read(ref, dtype)
             arguments.append(text if ref.buffer.dtype == dtype else f"{TYPES[dtype]}({text})")
+        if each.adds:
+            yield f"{self._element(each.target, len(self._dims))} += {arguments[0]};\n"
+            return
         kind, name = TYPES[each.target.buffer.dtype], self._name(each.target)
+        if each.expression == "{0}" and self._printer.has_memory(each.target.root().buffer):
+            yield self._write(each.target, arguments[0], len(self._dims))
+            return  # whoever needs it finds it there
         yield f"const {kind} {name} = {each.expression.format(*arguments)};\n"
         if self._printer.has_memory(each.target.root().buffer):
             yield self._write(each.target, name, len(self._dims))
@@ -293,7 +304,7 @@ class _Body:
         else:
             body = f"{over_m}{{\n  {kind} {name} = 0;\n  #pragma omp simd reduction(+ : {name})\n"
             body += f"  {over_k}{name} += {a} * {b};\n  {out} = {name};\n}}\n"
-        title = f"// {each.source}\n" if each.source else ""
+        title = _comment(each.source) if each.source else ""
         return title + "".join(heads) + indent(body, "  ") + "}\n"
 
 

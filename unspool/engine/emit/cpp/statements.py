@@ -18,12 +18,14 @@ class Compute:
         expression: C++ with `{0}`, `{1}`, ... for the arguments.
         arguments: elements, each with the type it is taken to.
         source: the line of the user's code that it came from.
+        adds: whether it is added to what is there, row after row.
     """
 
     target: Ref
     expression: str
     arguments: tuple[tuple[Ref, torch.dtype], ...]
     source: str = ""
+    adds: bool = False
 
     def reads(self) -> list[Ref]:
         """The memory it looks at."""

@@ -17,6 +17,8 @@ class Place(Enum):
     STREAMED = "streamed"
     SHARED = "shared"
     EMITTED = "emitted"
+    SUMMED = "summed"
+    """A sum over rows."""
     PRODUCT = "product"
     """The result of a matrix product: scratch that several workers may write to."""
     SCRATCH = "scratch"
