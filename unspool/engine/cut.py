@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 
 _SOURCE, _SINK = object(), object()
 
@@ -16,7 +16,7 @@ class Network:
     >>> network.pay("known", ["sum"], 4)
     >>> network.pay("sum", ["loop"], 8)
     >>> network.pin_sink("loop")
-    >>> sorted(network.source_side() & {"known", "sum", "loop"})
+    >>> sorted(network.source_side(most=True) & {"known", "sum", "loop"})
     ['known']
     """
 
@@ -42,26 +42,27 @@ class Network:
         for user in users:
             self._edge(border, user, float("inf"))
 
-    def source_side(self) -> set[object]:
-        """The things on the source's side if the cost is the least; of several ways, the one with the most there."""
+    def source_side(self, *, most: bool) -> set[object]:
+        """The things on the source's side if the cost is the least.
+
+        Args:
+            most: of several such ways, whether to take the one with the most things there, or the fewest.
+        """
         while (path := self._path()) is not None:
             amount = min(self._room[one][other] for one, other in path)
             for one, other in path:
                 self._room[one][other] -= amount
                 self._room[other][one] = self._room[other].get(one, 0) + amount
-        # Whatever cannot reach the sink any more: more than what the source still reaches, if the cut is not the only.
+        if not most:
+            return _reached(
+                _SOURCE, {one: [each for each in room if room[each] > 0] for one, room in self._room.items()}
+            )
         backwards: defaultdict[object, list[object]] = defaultdict(list)
         for one, room in self._room.items():
-            for other, left in room.items():
-                if left > 0:
+            for other in room:
+                if room[other] > 0:
                     backwards[other].append(one)
-        reaching, waiting = {_SINK}, [_SINK]
-        while waiting:
-            for each in backwards[waiting.pop()]:
-                if each not in reaching:
-                    reaching.add(each)
-                    waiting.append(each)
-        return set(self._room) - reaching
+        return set(self._room) - _reached(_SINK, backwards)
 
     def _edge(self, one: object, other: object, room: float) -> None:
         self._room[one][other] = self._room[one].get(other, 0) + room
@@ -83,3 +84,13 @@ class Network:
                         return path
                     waiting.append(other)
         return None
+
+
+def _reached(start: object, ways: Mapping[object, list[object]]) -> set[object]:
+    found, waiting = {start}, [start]
+    while waiting:
+        for each in ways.get(waiting.pop(), ()):
+            if each not in found:
+                found.add(each)
+                waiting.append(each)
+    return found

@@ -77,7 +77,8 @@ class _Fold:
             network.pay(value, users, self._bytes(value), twice=not known)
         for node in core:
             network.pin_sink(node)
-        return {node for node in own if node not in network.source_side()}
+        stays = network.source_side(most=True)
+        return {node for node in own if node not in stays}
 
     def _from_after(self) -> set[Node]:
         """What moves into the core from after."""
@@ -101,8 +102,8 @@ class _Fold:
         network.pin_sink(_THE_CALLER)
         for node in self._split.total.nodes:
             network.pin_sink(node)
-        side = network.source_side()
-        return {node for node in own if node in side}
+        moves = network.source_side(most=False)
+        return {node for node in own if node in moves}
 
     def _is_cheap(self, node: Node) -> bool:
         if node.target is operator.getitem:
