@@ -13,7 +13,7 @@ demo: $(READY)
 	$(BIN)/python examples/character_model.py
 
 test: check
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(READY)
 	$(BIN)/ruff check .
