@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +31,8 @@ def plans() -> Iterator[list[Plan]]:
 def emitter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets cores be interpreted, but in tests marked `compiled`: a compiler takes longer than most tests."""
     if request.node.get_closest_marker("compiled"):
+        if not shutil.which("g++") and not shutil.which("clang++"):
+            pytest.skip("there is no C++ compiler")
         monkeypatch.delenv("UNSPOOL_EMIT", raising=False)
     else:
         monkeypatch.setenv("UNSPOOL_EMIT", "interpreted")

@@ -39,6 +39,7 @@ def test_the_recipe_for_the_weights_of_torchs_lstm_holds_with_a_projection() -> 
     torch.testing.assert_close(outputs, lstm(inputs)[0])
 
 
+@pytest.mark.compiled
 def test_the_readme_shows_what_explain_says() -> None:
     pinned = re.search(r"^torch==(\d+\.\d+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     if pinned is None or not torch.__version__.startswith(f"{pinned[1]}."):
