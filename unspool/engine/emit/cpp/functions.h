@@ -111,7 +111,8 @@ template <typename T> inline T log(T x) {
 template <typename T> inline T log1p(T x) {
   const T y = 1 + x;
   const T rounding = y == T(HUGE_VAL) ? T(0) : (x - (y - 1)) / y;
-  return y == 0 ? T(-HUGE_VAL) : log(y) + rounding;
+  const T result = y == 0 ? T(-HUGE_VAL) : log(y) + rounding;
+  return x == 0 ? x : result;  // with its sign
 }
 
 template <typename T> inline T expm1(T x) {
@@ -119,7 +120,8 @@ template <typename T> inline T expm1(T x) {
   const Reduced<T> r = reduce(size > 1 ? T(0) : x);
   const T scale = power_of_two<T>(r.n);
   const T near_zero = scale * small_expm1(r.rest) + (scale - 1);
-  return size > 1 || x != x ? exp(x) - 1 : near_zero;
+  const T result = size > 1 || x != x ? exp(x) - 1 : near_zero;
+  return x == 0 ? x : result;  // with its sign
 }
 
 template <typename T> inline T sign(T x) { return x != x ? x : T((x > 0) - (x < 0)); }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from unspool.engine.emit.chunk import Chunk, Results
 from unspool.engine.emit.cpp.lowering import lower
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.passes import Pass, accesses, arrange
-from unspool.engine.emit.cpp.row import Row
+from unspool.engine.emit.cpp.row import Row, local_shape
 from unspool.engine.emit.cpp.runtime import Needs, Runtime, threads
 from unspool.engine.emit.cpp.source import Printer
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
@@ -154,15 +155,8 @@ def _seen(tensor: Tensor, ref: Ref) -> Tensor:
 
 
 def _bytes(values: Sequence[Value]) -> ctypes.Array[ctypes.c_int64]:
-    sizes = [_count(value) * value.dtype.itemsize for value in values]
+    sizes = [math.prod(local_shape(value)) * value.dtype.itemsize for value in values]
     return (ctypes.c_int64 * len(sizes))(*sizes)
-
-
-def _count(value: Value) -> int:
-    size = value.times
-    for each in value.shape:
-        size *= each
-    return size
 
 
 def _space(like: Value, rows: int) -> Tensor:

@@ -45,12 +45,13 @@ class Group:
     def __init__(
         self, instructions: Sequence[Instruction], wanted: Collection[Value], module: Module, name: str
     ) -> None:
+        used = dict.fromkeys(value for each in instructions for value in each.uses())
         sums = [each for each in instructions if _is_row_sum(each)]
         instructions = [each for each in instructions if each not in sums]
         made = dict.fromkeys(value for each in instructions for value in each.results if value.name != "_")
         outputs = [value for value in made if value in wanted]
         self._sums = [each.results[0] for each in sums]
-        taken = list(dict.fromkeys(value for each in instructions for value in each.uses() if value not in made))
+        taken = [value for value in used if value not in made]
         self.given = tuple(value for value in taken if not value.shared)
         self.shared = tuple(value for value in taken if value.shared)
         core = Core((), self.given, self.shared, tuple(instructions), (), tuple(outputs))

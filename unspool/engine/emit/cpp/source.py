@@ -290,15 +290,17 @@ class _Body:
         """A vector is added to another for each entry of `left`; or, where that would skip about, sums of products."""
         (n, p, m), depth = each.target.shape, each.left.shape[2]
         kind, name = TYPES[each.target.buffer.dtype], self._name(each.target)
-        target, left, right = each.target.root(), each.left.root(), each.right.root()
-        out = f"{target.buffer.name}[{_index(target, ('n', 'p', 'm'))}]"
-        a = f"{left.buffer.name}[{_index(left, ('n', 'p', 'k'))}]"
-        b = f"{right.buffer.name}[{_index(right, ('n', 'k', 'm'))}]"
-        if self._printer.is_scalar(target.buffer):
-            out = target.buffer.name
+        out, a, b = (
+            ref.buffer.name + ("" if self._printer.is_scalar(ref.buffer) else f"[{_index(ref, names)}]")
+            for ref, names in (
+                (each.target.root(), ("n", "p", "m")),
+                (each.left.root(), ("n", "p", "k")),
+                (each.right.root(), ("n", "k", "m")),
+            )
+        )
         heads = [f"for (int64_t n = 0; n < {n}; n++)\n", f"for (int64_t p = 0; p < {p}; p++) {{\n"]
         over_m, over_k = (f"for (int64_t {i} = 0; {i} < {size}; {i}++) " for i, size in (("m", m), ("k", depth)))
-        if m > 1 and right.strides[2] == 1:
+        if m > 1 and each.right.root().strides[2] == 1:
             body = f"{over_m}{out} = 0;\n{over_k}{{\n  const {kind} {name} = {a};\n"
             body += f"  #pragma omp simd\n  {over_m}{out} += {name} * {b};\n}}\n"
         else:
