@@ -23,9 +23,9 @@ EXACT = {"float": np.float64, "double": np.longdouble}
 """What the right results are computed in: far more digits than the type has."""
 
 LARGEST_ERRORS = {
-    ("exp", "float"): 1.0,
+    ("exp", "float"): 1.05,
     ("exp", "double"): 1.0,
-    ("expm1", "float"): 1.8,
+    ("expm1", "float"): 1.85,
     ("expm1", "double"): 1.8,
     ("log", "float"): 0.8,
     ("log", "double"): 0.8,

@@ -73,6 +73,12 @@ def _var(row: Row, instruction: Instruction) -> Ref:
     return _var_mean(row, instruction)[0]
 
 
+def _std(row: Row, instruction: Instruction) -> Ref:
+    variance, _ = _var_mean(row, instruction)
+    name = f"{instruction.results[0].name}_root"
+    return row.compute(name, "std::sqrt({0})", variance.buffer.dtype, variance.shape, variance)
+
+
 def _norm(row: Row, instruction: Instruction) -> Ref:
     ref, result = _floating(row, instruction)
     order, dims, dtype = given(instruction, 1, 2), _dims(instruction, 2), ref.buffer.dtype
@@ -147,6 +153,7 @@ REDUCTIONS: dict[Any, Rule] = {
     aten.amax.default: _extreme("max"),
     aten.amin.default: _extreme("min"),
     aten.var.correction: _var,
+    aten.std.correction: _std,
     aten.var_mean.correction: _var_mean,
     aten.linalg_vector_norm.default: _norm,
     aten.logsumexp.default: _logsumexp,

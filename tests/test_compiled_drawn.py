@@ -1,0 +1,183 @@
+"""Compiled loops never compute anything but what the interpreter computes: cells drawn at random.
+
+Several cells are compiled together, which takes far less time than one after another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.comparison import results, wanting_gradients
+from tests.drawn_cells import DrawnCell
+from tests.emitting import assert_equals_interpreter, difference, interpreter
+from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
+from unspool.engine import Options, phase
+from unspool.engine.emit.chunk import Chunk
+from unspool.engine.emit.cpp.loop import Compiled
+from unspool.engine.emit.cpp.module import Module
+from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.plan import Schedule
+from unspool.engine.planned import Call
+from unspool.engine.program import Value
+from unspool.engine.reasons import CannotPlanError
+from unspool.engine.run import prepare
+from unspool.structure import map_structure
+
+pytestmark = pytest.mark.compiled
+
+CELLS = int(os.environ.get("UNSPOOL_DRAWN_CELLS", "120"))
+"""How many are drawn; thousands were, with other seeds."""
+FIRST = int(os.environ.get("UNSPOOL_DRAWN_FIRST", "0"))
+"""The seed of the first."""
+TOGETHER = 15
+"""How many are compiled at once."""
+
+STEPS = 4
+POLICIES = [Keep(), Recompute(), Checkpoint(every=3)]
+FEW, MANY = 4, 17
+"""Rows: with many, products of inputs are in the core too."""
+
+
+class Joined(Module):
+    """A module whose functions are compiled with those of others."""
+
+    number = itertools.count()
+
+    def __init__(self, together: Module) -> None:
+        super().__init__()
+        self._together, self._prefix = together, f"cell_{next(self.number)}_"
+
+    def add(self, name: str, body: str) -> str:
+        return self._together.add(self._prefix + name, body)
+
+    def start(self) -> None:
+        """All start together."""
+
+    def function(self, name: str) -> int:
+        return self._together.function(self._prefix + name)
+
+
+class Case:
+    """A drawn cell with what it runs on."""
+
+    def __init__(self, seed: int) -> None:
+        self.cell = DrawnCell(seed, operations=4 + seed % 7)
+        self.memory = POLICIES[seed // 2 % 3]
+        rows = MANY if seed % 2 else FEW
+        self.lengths = None if seed % 5 == 0 else [STEPS, 0, *(1 + k % STEPS for k in range(rows - 2))]
+        drawn = [
+            [torch.randn(rows, *steps, *shape, dtype=torch.float64) for shape in shapes]
+            for steps, shapes in (((STEPS,), self.cell.input_shapes), ((), self.cell.state_shapes))
+        ]
+        self.inputs, self.state = map(wanting_gradients, drawn)
+
+    def prepare(self, made: list[Compiled]) -> bool:
+        """Plans the cell, and adds what it needs to the module; False if it has no plan.
+
+        Args:
+            made: where compiled loops are noted.
+        """
+        before, lengths = len(made), None if self.lengths is None else torch.tensor(self.lengths)
+        inputs = map_structure(lambda leaf: leaf.transpose(0, 1), self.inputs)
+        try:
+            call, _ = prepare(self.cell, inputs, lengths, self.state, torch.float64, Options(memory=self.memory))
+        except CannotPlanError as reason:
+            self.reason = str(reason)
+            return False
+        self.emitters = {each.parts(call.layout.mean_rows).loop.name for each in self._phases(call)}
+        self.loops = made[before:]
+        return True
+
+    def _phases(self, call: Call) -> list[phase.Phase]:
+        schedules: list[Schedule] = [call.schedule]
+        if isinstance(self.memory, Checkpoint):
+            schedules.append(call.plan.inference)
+        return [each for one in schedules for each in (one.forward, one.adjoint) if each is not None]
+
+    def results(self) -> dict[str, Any]:
+        return results(self._run, self.cell, torch.float64, self.lengths, self.inputs, self.state)
+
+    def _run(self, cell: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
+        return dynamic_rnn(cell, inputs, lengths, state, dtype, memory=self.memory)
+
+
+def check_core(loop: Compiled, seed: int) -> None:
+    """The same core by both emitters, on any numbers: rows end early, time runs either way."""
+    torch.manual_seed(seed)
+    counts = [[5, 5, 2, 1], [3, 3], [9, 8, 8], [1, 1, 1]][seed % 4]
+    core, sums = loop.core, loop._sums
+    interpreted = Interpreted(replace(core, emitted=(*core.emitted, *sums)), torch.device("cpu"))
+    shared = [_drawn(each, 0) for each in core.shared]
+    streamed = [_drawn(each, sum(counts)) for each in core.streamed]
+    carried = [_drawn(each, counts[0]) for each in core.carried]
+    names = [f"carried {each}" for each in core.carried] + [f"emitted {each}" for each in (*core.emitted, *sums)]
+    for reverse in (False, True):
+        chunk = Chunk(counts, streamed, carried, reverse)
+        (state, emitted), (right_state, right) = (each(each.prepare(shared), chunk) for each in (loop, interpreted))
+        first = len(core.emitted)
+        right = [*right[:first], *(each.sum(0) for each in right[first:])]
+        for name, own, expected in zip(names, [*state, *emitted], [*right_state, *right], strict=True):
+            off = difference(own, expected, least=1)  # what is given is of that size
+            assert off <= 1e-10, f"{name} differs by {off}"
+
+
+def _drawn(value: Value, rows: int) -> Tensor:
+    shape = list(value.shape)
+    if not value.shared:
+        shape.insert(value.axis, rows * value.times)
+    if value.dtype is torch.bool:
+        return torch.rand(shape) < 0.5
+    if not value.dtype.is_floating_point:
+        return torch.randint(-3, 4, shape, dtype=value.dtype)
+    return torch.randn(shape, dtype=torch.float64).to(value.dtype)
+
+
+@pytest.fixture(autouse=True)
+def _as_many_threads_as_before() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
+    """Every compiled loop, from now on."""
+    found: list[Compiled] = []
+    make = Compiled.__init__
+
+    def note(loop: Compiled, *args: Any, **kwargs: Any) -> None:
+        make(loop, *args, **kwargs)
+        found.append(loop)
+
+    monkeypatch.setattr(Compiled, "__init__", note)
+    return found
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + CELLS, TOGETHER))
+def test_drawn_cells_are_compiled_right(first: int, made: list[Compiled], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole runs with every gradient, in parts as the engine divides them; and each core by itself."""
+    together = Module()
+    torch.set_num_threads(1)  # so many rows are many
+    monkeypatch.setattr(phase, "Module", lambda: Joined(together))
+    cases = [Case(seed) for seed in range(first, first + TOGETHER)]
+    cases = [case for case in cases if case.prepare(made)]
+    together.start()
+    for case in cases:
+        try:
+            assert case.emitters == {"c++"} or "unknown" in case.cell.operations
+            found = case.results()
+            with interpreter():
+                expected = case.results()
+            assert_equals_interpreter(found, expected)
+            for number, loop in enumerate(case.loops):
+                check_core(loop, case.cell.seed + number)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{case.cell}") from error
