@@ -147,28 +147,20 @@ def _as_many_threads_as_before() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
-    """Every compiled loop, from now on."""
-    found: list[Compiled] = []
+def check(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiles drawn cells together, and compares whole runs with every gradient, and each core by itself."""
+    made: list[Compiled] = []
     make = Compiled.__init__
 
     def note(loop: Compiled, *args: Any, **kwargs: Any) -> None:
         make(loop, *args, **kwargs)
-        found.append(loop)
+        made.append(loop)
 
-    monkeypatch.setattr(Compiled, "__init__", note)
-    return found
-
-
-@pytest.mark.parametrize("first", range(FIRST, FIRST + CELLS, TOGETHER))
-def test_drawn_cells_are_compiled_right(first: int, made: list[Compiled], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole runs with every gradient, in parts as the engine divides them; and each core by itself."""
     together = Module()
-    torch.set_num_threads(1)  # so many rows are many
+    monkeypatch.setattr(Compiled, "__init__", note)
     monkeypatch.setattr(phase, "Module", lambda: Joined(together))
-    cases = [Case(seed) for seed in range(first, first + TOGETHER)]
-    cases = [case for case in cases if case.prepare(made)]
+    torch.set_num_threads(1)  # so many rows are many
+    cases = [case for case in map(Case, seeds) if case.prepare(made)]
     together.start()
     for case in cases:
         try:
@@ -179,5 +171,10 @@ def test_drawn_cells_are_compiled_right(first: int, made: list[Compiled], monkey
             assert_equals_interpreter(found, expected)
             for number, loop in enumerate(case.loops):
                 check_core(loop, case.cell.seed + number)
-        except AssertionError as error:
+        except Exception as error:
             raise AssertionError(f"{error}\n{case.cell}") from error
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + CELLS, TOGETHER))
+def test_drawn_cells_are_compiled_right(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(range(first, first + TOGETHER), monkeypatch)
