@@ -1,0 +1,195 @@
+"""Steps with something odd in them, each by a compiled loop: what few cells have, and what was once compiled wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.comparison import results, wanting_gradients
+from tests.emitting import assert_compiled, assert_equals_interpreter, interpreter
+from unspool import RNNCell, dynamic_rnn
+
+pytestmark = pytest.mark.compiled
+
+UNITS, STEPS = 4, 5
+
+
+class Step(RNNCell):
+    """A step of one function of the cell, the input and the state, with weights for it to use."""
+
+    def __init__(self, step: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.state_size = self.output_size = UNITS
+        self.step = step
+        self.w = nn.Parameter(torch.randn(UNITS, UNITS, dtype=torch.float64) / 2)
+        self.b = nn.Parameter(torch.randn(UNITS, dtype=torch.float64))
+        self.none = nn.Parameter(torch.randn(0, UNITS, dtype=torch.float64))
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        h = self.step(self, x, h)
+        return h, h
+
+
+def check(cell: RNNCell) -> dict[str, Any]:
+    """With lengths and without: the numbers and the gradients of the interpreter, from compiled loops."""
+    found: dict[str, Any] = {}
+    torch.manual_seed(0)
+    inputs = torch.randn(3, STEPS, UNITS, dtype=torch.float64).requires_grad_()
+    state = wanting_gradients(cell.zero_state(3, torch.float64))
+    for lengths in ([STEPS, 0, 2], None):
+        assert_compiled(cell, inputs, lengths, state, torch.float64)
+        found = results(dynamic_rnn_of, cell, torch.float64, lengths, inputs, state)
+        with interpreter():
+            expected = results(dynamic_rnn_of, cell, torch.float64, lengths, inputs, state)
+        assert_equals_interpreter(found, expected)
+    return found
+
+
+def dynamic_rnn_of(cell: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
+    return dynamic_rnn(cell, inputs, lengths, state, dtype)
+
+
+def pairs(t: Tensor) -> Tensor:
+    return t.view(-1, 2, 2)
+
+
+STEPS_OF = {
+    "minus a negative number": lambda c, x, h: torch.tanh(x + h @ c.w) * -torch.full_like(h, -0.5),
+    "a number minus a negative number": lambda c, x, h: torch.tanh(x + h) - (-0.5 - torch.full_like(h, -0.25)),
+    "a product of constants and rows": lambda c, x, h: torch.tanh(
+        x + torch.bmm(torch.ones(x.shape[0], 2, 2, dtype=x.dtype), pairs(h)).flatten(1)
+    ),
+    "a product of rows and constants": lambda c, x, h: torch.tanh(
+        x + torch.bmm(pairs(h), torch.full_like(pairs(h), 0.5)).flatten(1)
+    ),
+    "a product of a number and a vector": lambda c, x, h: torch.tanh(
+        x + torch.bmm(h.sum(1)[:, None, None], x[:, None]).squeeze(1)
+    ),
+    "a product of two numbers": lambda c, x, h: torch.tanh(
+        x + torch.bmm(h.sum(1)[:, None, None], torch.tanh(h).mean(1)[:, None, None]).squeeze(1)
+    ),
+    "a product of constants and a matrix": lambda c, x, h: torch.tanh(x + h + torch.full_like(h, 0.5) @ c.w),
+    "the sign of NaN": lambda c, x, h: torch.sign(h * torch.nan) + torch.tanh(x + h),
+    "the signs of zeros": lambda c, x, h: torch.atan2(torch.expm1(0 * x), -1 + 0 * h) + torch.log1p(0 * h),
+    "truth values as numbers": lambda c, x, h: torch.tanh(x + ((h > 0) == 2).to(h.dtype) + ((h > 0) < 2).to(h.dtype)),
+    "whole numbers that overflow": lambda c, x, h: torch.tanh(
+        x + ((10 * h).to(torch.int8) * 30 + 100).to(h.dtype) / 99
+    ),
+    "an empty piece": lambda c, x, h: torch.tanh(torch.cat([x, torch.tanh(h[:, UNITS:])], 1) + h),
+    "an empty product": lambda c, x, h: torch.tanh(x + h + h[:, UNITS:] @ c.none),
+    "an empty product of inputs": lambda c, x, h: torch.tanh(x + h + x[:, UNITS:] @ c.none),
+    "bounds that cross": lambda c, x, h: torch.tanh(x + h.clamp(0.5, -0.5)),
+    "a step beyond both ends": lambda c, x, h: torch.lerp(h, x, -0.7) / 2 + torch.lerp(h, x, 1.7) / 4,
+    "pieces in the opposite order": lambda c, x, h: torch.tanh(x + torch.cat(h.split(1, 1)[::-1], 1)),
+    "some of many pieces": lambda c, x, h: torch.tanh(x + h.unbind(1)[0][:, None] * h.unbind(1)[3][:, None]),
+    "a state in another's place": lambda c, x, h: torch.cat([h[:, 2:], h[:, :2]], 1),
+    "products of products": lambda c, x, h: torch.tanh(x + torch.tanh(torch.tanh(h @ c.w) @ c.w.t()) @ c.w + c.b),
+    "a product and what it is of": lambda c, x, h: (h @ c.w + h) / 4 + torch.tanh(x),
+    "a product added to itself": lambda c, x, h: torch.tanh(x + (h @ c.w) + (h @ c.w)),
+    "one product twice": lambda c, x, h: torch.tanh((h @ c.w + x) + (h @ c.w) * 0.5),
+    "a product that a bias repeats": lambda c, x, h: torch.tanh((h @ c.w[:, :1]) + c.b + x),
+    "a norm of two axes": lambda c, x, h: h / (1 + pairs(h).norm(dim=(1, 2))[:, None]) + torch.tanh(x) / 2,
+    "a variance of one number": lambda c, x, h: torch.tanh(x + h[:, :1].var(1, correction=0, keepdim=True) + h),
+    "softmax of one number": lambda c, x, h: torch.tanh(x + h[:, :1].softmax(1) * h),
+    "softmax of minus infinity": lambda c, x, h: torch.tanh(
+        x + h.masked_fill(h > 0.1, -torch.inf).clamp(min=-1e300).softmax(1) + h
+    ),
+    "one row of a matrix": lambda c, x, h: torch.tanh(x + h * c.w[2] + c.w[:, 1]),
+    "logarithms of probabilities": lambda c, x, h: F.log_softmax(x + h, 1) / 4,
+}
+
+
+WRONG = {
+    "minus a negative number": "`-{0}` of -0.5 is `--0.5`, which is no C++",
+    "a product of constants and rows": "a constant has no memory to multiply from",
+    "a product of rows and constants": "a constant has no memory to multiply from",
+    "the sign of NaN": "it is 0 by torch",
+    "an empty piece": "a reshape of nothing divides by zero",
+    "an empty product": "a product with no depth divides by zero",
+    "an empty product of inputs": "a product with no depth divides by zero",
+}
+"""What is known to be wrong with them, for as long as it is."""
+
+KNOWN = [pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=why)]) for name, why in WRONG.items()]
+
+
+@pytest.mark.parametrize("name", [*KNOWN, *(name for name in STEPS_OF if name not in WRONG)])
+def test_equals_the_interpreter(name: str) -> None:
+    torch.manual_seed(0)
+    check(Step(STEPS_OF[name]))
+
+
+class Continued(RNNCell):
+    """Has lines that end with a backslash."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size = self.output_size = UNITS
+        self.w = nn.Parameter(torch.randn(UNITS, UNITS, dtype=torch.float64) / 2)
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        # fmt: off
+        h = h @ self.w + \
+            x
+        h = torch.tanh(h) + h.sum(1, keepdim=True) / 9 + \
+            0.5
+        # fmt: on
+        return h, h
+
+
+class Twice(RNNCell):
+    """Puts out its state, and the same once more, and the state that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size, self.output_size = UNITS, (UNITS, UNITS, UNITS)
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        new = torch.tanh(x + h)
+        return (new, new, h), new
+
+
+class Nothing(RNNCell):
+    """Has a state without elements beside another, and a state that is always zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size, self.output_size = (UNITS, 0, UNITS), UNITS
+
+    def forward(self, x: Tensor, state: Any) -> Any:
+        h, nothing, zero = state
+        h = torch.tanh(x + h + zero)
+        return h, (h, torch.tanh(nothing), torch.zeros_like(zero))
+
+
+class Swapping(RNNCell):
+    """Two states change places at every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size, self.output_size = (UNITS, UNITS, torch.Size([2, 2])), UNITS
+
+    def forward(self, x: Tensor, state: Any) -> Any:
+        one, other, pair = state
+        return one + pair.flatten(1), (other, one + x, torch.tanh(pair.transpose(1, 2) + pair.sum((1, 2), True)))
+
+
+NOTHING = pytest.param(Nothing, marks=[pytest.mark.xfail(strict=True, reason=WRONG["an empty piece"])])
+
+
+@pytest.mark.parametrize("make", [Continued, NOTHING, Swapping])
+def test_cells_equal_the_interpreter(make: Callable[[], RNNCell]) -> None:
+    torch.manual_seed(0)
+    check(make())
+
+
+@pytest.mark.xfail(strict=True, reason="only the last of them is written, by either emitter")
+def test_outputs_may_be_the_same() -> None:
+    found = check(Twice())
+    assert torch.equal(found["outputs 0"], found["outputs 1"])
+    assert torch.equal(found["outputs 0"][:, :-1], found["outputs 2"][:, 1:])
