@@ -172,15 +172,13 @@ def _forward_chunk(
     if outputs is not None and not layout.sorted:
         # The core may write there at once, unless backward needs the same and the caller might change the outputs.
         own = set(call.schedule.kept)
-        places = {
-            node: layout.take(leaf, begin, end)
-            for node, leaf in zip(traced.outputs, outputs, strict=True)
-            if node not in own
-        }
+        first = dict(reversed([*zip(traced.outputs, outputs, strict=True)]))  # the same may be put out twice
+        places = {node: layout.take(leaf, begin, end) for node, leaf in first.items() if node not in own}
     running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
     new, values = phase.run(counts, shared, {**known, **drawn}, running, into=places)
+    left = dict(places)
     for node, leaf in zip(traced.outputs, outputs or (), strict=outputs is not None):
-        if places.get(node) is not values[node]:
+        if left.pop(node, None) is not values[node]:
             layout.put(leaf, begin, end, values[node])
     return _beside(new, carried), values
 

@@ -124,7 +124,8 @@ template <typename T> inline T expm1(T x) {
   return x == 0 ? x : result;  // with its sign
 }
 
-template <typename T> inline T sign(T x) { return x != x ? x : T((x > 0) - (x < 0)); }
+// 0 for NaN, as torch has it.
+template <typename T> inline T sign(T x) { return T((x > 0) - (x < 0)); }
 
 // The larger and the smaller of two; NaN if either is.
 template <typename T> inline T larger(T a, T b) { return a > b || a != a ? a : b; }

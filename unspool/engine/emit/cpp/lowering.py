@@ -85,6 +85,10 @@ def _product(row: Row, instruction: Instruction) -> None:
     if result.dtype not in (torch.float32, torch.float64):
         raise CannotEmitError(f"{operation} has no C++ form for {result.dtype}")
     a, b = row.ref(left), row.ref(right)
+    if not a.size or not b.size:
+        row.keep(result, row.constant(0, result.dtype, local_shape(result)))
+        return
+    a, b = (row.copy(each) if each.buffer.place is Place.CONSTANT else each for each in (a, b))
     if operation is aten.mm.default and right.shared and not left.shared:
         row.hold(result, a, b)
     elif operation is aten.mm.default and left.shared and not right.shared:

@@ -217,4 +217,5 @@ def literal(number: Any, dtype: torch.dtype) -> str:
         return f"{TYPES[dtype]}({'-' if number < 0 else ''}HUGE_VAL)"
     text = repr(number)
     text = text if any(sign in text for sign in ".en") else text + ".0"
-    return f"{text}f" if dtype is torch.float32 else text
+    text = f"{text}f" if dtype is torch.float32 else text
+    return f"({text})" if text.startswith("-") else text

@@ -139,6 +139,8 @@ class Ref:
 
     def reshape(self, shape: Sequence[int]) -> Ref | None:
         """The same elements in order under another shape; None if no strides can say that."""
+        if not self.size:
+            return replace(self, shape=tuple(shape), strides=contiguous(shape))
         own = self.squeezed
         strides: list[int] = []
         k, run, step = len(own.shape) - 1, 1, 1  # elements of the current dimension still to be given out
