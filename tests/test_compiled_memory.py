@@ -104,11 +104,9 @@ print("done")
 """
 
 DRAWN = """
-import pytest
-from tests import test_compiled_drawn as drawn
+from tests.test_compiled_drawn import check
 
-with pytest.MonkeyPatch.context() as patch:
-    drawn.check(range(20, 30), patch)
+check(range(20, 30))
 print("done")
 """
 
