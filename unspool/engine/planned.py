@@ -17,6 +17,7 @@ from unspool.engine.parts import Shared, Values
 from unspool.engine.phase import Phase, add_sums
 from unspool.engine.plan import Plan, Schedule, differentiable
 from unspool.engine.random import RandomState
+from unspool.engine.space import empty
 
 Tensors = list[Tensor]
 
@@ -203,8 +204,8 @@ def _batch(node: fx.Node, call: Call) -> Tensor:
     value: Tensor = node.meta["val"]
     shape = (call.steps, call.layout.batch_size, *value.shape[1:])
     complete = not call.layout.sorted and call.layout.steps == call.steps
-    make = torch.empty if complete else torch.zeros
-    return make(shape, dtype=value.dtype, device=value.device)
+    space = empty(shape, value.dtype, value.device)
+    return space if complete else space.zero_()
 
 
 # -- backward ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 import os
 import threading
 import traceback
@@ -20,78 +19,26 @@ from torch._C import _are_functorch_transforms_active as are_transforms_active  
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
-from unspool.engine.graph import TORCH, Node
-from unspool.engine.parts import Values
+from unspool.engine.graph import TORCH
+from unspool.engine.latest import HOOKS, Glance, Latest, Ready
 from unspool.engine.plan import Plan
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.trace import Leaf, trace
-from unspool.engine.watch import Glance, Watch, named_modules
-from unspool.structure import Structure, flatten, is_flat, map_structure, unflatten_as
+from unspool.engine.watch import Watch, named_modules
+from unspool.structure import Structure, flatten, map_structure, unflatten_as
+
+EVERYWHERE = tuple(f"_global{kind}" for kind in HOOKS)
+"""Where torch keeps hooks on all modules."""
 
 MOST_VARIANTS = 16
 """How many plans a cell may have for different values of its attributes before it is left to the plain loop."""
-
-
-@dataclass(frozen=True)
-class _Latest:
-    """The latest call of a cell: most calls are like the one before, and this tells so in a few microseconds.
-
-    Args:
-        values: what a glance at the cell showed, besides tensors.
-        tensors: the tensors, which are not kept alive.
-        looks: what all tensors looked like.
-        how: the rest of what a plan depends on.
-        plan: the plan.
-        hanging: which of the tensors each constant of the plan is.
-    """
-
-    values: list[Any]
-    tensors: list[weakref.ref[Tensor]]
-    looks: list[Any]
-    how: tuple[Any, ...]
-    plan: Plan
-    hanging: dict[Node, int]
-
-    @classmethod
-    def of(cls, seen: Glance, looks: list[Any], how: tuple[Any, ...], plan: Plan, constants: Values) -> _Latest | None:
-        """What to remember of a call; None if the plan uses tensors that a glance does not show."""
-        place = {id(tensor): k for k, tensor in enumerate(seen.tensors)}
-        if any(id(constants[node]) not in place for node in plan.hanging):
-            return None
-        hanging = {node: place[id(constants[node])] for node in plan.hanging}
-        return cls(seen.values, [weakref.ref(each) for each in seen.tensors], looks, how, plan, hanging)
-
-    def is_like(self, seen: Glance, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> bool:
-        """Whether a call is like it."""
-        return (
-            how == self.how
-            and len(seen.values) == len(self.values)
-            and len(seen.tensors) == len(self.tensors)
-            and all(map(operator.is_, seen.values, self.values))
-            and all(old() is new for old, new in zip(self.tensors, seen.tensors, strict=True))
-            and _looks(seen, inputs, state) == self.looks
-        )
-
-
-def _looks(seen: Glance, inputs: Structure, state: Structure) -> list[Any]:
-    """Containers, shapes without steps and rows, dtypes, devices, and where gradients are wanted."""
-    found: list[Any] = [type(inputs), type(state)]
-    for axes, tensors in ((2, flatten(inputs)), (1, flatten(state)), (0, seen.tensors)):
-        found += [(each.shape[axes:], each.dtype, each.device, each.requires_grad) for each in tensors]
-    return found
-
-
-def _is_simple(structure: Structure) -> bool:
-    """Whether its type says what containers it has."""
-    return isinstance(structure, Tensor) or is_flat(structure)
 
 
 @dataclass
 class _Plans:
     """The plans of one cell, or why there are none."""
 
-    latest: _Latest | None = None
-
+    latest: Latest | None = None
     by_key: dict[Hashable, Plan | CannotPlanError] = field(default_factory=dict)
     variants: set[Hashable] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -117,56 +64,50 @@ def weights_of(cell: Any) -> dict[str, Tensor]:
 
 
 def plan_of(
-    cell: Any,
-    weights: dict[str, Tensor],
-    inputs: Structure,
-    state: Structure,
-    output_dtype: torch.dtype,
-    *,
-    same_containers: bool,
-    adjoint: bool,
-) -> tuple[Plan, Values]:
+    cell: Any, inputs: Structure, state: Structure, output_dtype: torch.dtype, *, same_containers: bool
+) -> Ready:
     """The plan of `cell` for such inputs and states, made at first use and kept as long as the cell lives.
 
-    Cells of the same making share their plans. What else the plan needs of this cell, besides its weights, comes with
-    it.
+    Cells of the same making share their plans. What the plan needs of this cell comes with it.
 
     Args:
         cell: the cell, built.
-        weights: what `weights_of` returned.
         inputs: time-major inputs.
         state: the initial state.
         output_dtype: the dtype of the outputs.
         same_containers: whether outputs must have the containers of `cell.output_size`.
-        adjoint: whether there will be gradients.
 
     Raises:
         CannotPlanError: with the reason, if the cell has to run in the plain loop.
     """
-    check_can_be_planned(cell, weights, inputs, state)
+    device: torch.device = flatten(inputs)[0].device
+    check_circumstances(device)
     plans = _plans_of(cell)
     how = (
         output_dtype,
         same_containers,
-        adjoint,
         torch.get_default_dtype(),
         os.environ.get("UNSPOOL_EMIT"),
-        _autocast_key(flatten(inputs)[0].device),
+        _autocast_key(device),
     )
+    now = (torch.is_grad_enabled(), *how)
     seen = Glance.at(cell)
     with plans.lock:
-        latest = plans.latest
-        if latest is not None and latest.is_like(seen, inputs, state, how):
-            hanging = {node: seen.tensors[k] for node, k in latest.hanging.items()}
-            return latest.plan, {**latest.plan.trace.literals, **hanging}
+        ready = None if plans.latest is None else plans.latest.again(seen, inputs, state, now)
+        if ready is not None:
+            return ready
+        weights = weights_of(cell)
+        check_can_be_planned(cell, weights, inputs, state)
+        tensors = [*weights.values(), *flatten(inputs), *flatten(state)]
+        adjoint = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
         watch = Watch(cell)
-        plan = _find(plans, cell, watch, weights, inputs, state, how)
+        plan = _find(plans, cell, watch, weights, inputs, state, how, adjoint)
         if isinstance(plan, CannotPlanError):
             raise plan
         constants = {**plan.trace.literals, **{node: watch.tensors[k] for node, k in plan.hanging.items()}}
-        if watch.steady and _is_simple(inputs) and _is_simple(state):
-            plans.latest = _Latest.of(seen, _looks(seen, inputs, state), how, plan, constants)
-        return plan, constants
+        ready = Ready(plan, weights, constants, adjoint)
+        plans.latest = Latest.of(seen, inputs, state, now, ready) if watch.steady else None
+        return ready
 
 
 def _find(
@@ -177,9 +118,10 @@ def _find(
     inputs: Structure,
     state: Structure,
     how: tuple[Any, ...],
+    adjoint: bool,
 ) -> Plan | CannotPlanError:
     """The plan for such arguments, or why there is none; `how` is the rest of what it depends on."""
-    output_dtype, same_containers, adjoint, *_ = how
+    output_dtype, same_containers, *_ = how
     input_leaves = map_structure(lambda leaf: _leaf(leaf, 2, adjoint and leaf.requires_grad), inputs)
     state_leaves = map_structure(lambda leaf: _leaf(leaf, 1, False), state)
     key = (
@@ -187,6 +129,7 @@ def _find(
         *(_structure_key(each) for each in (input_leaves, state_leaves)),
         tuple((name, _leaf(each, 0, adjoint and each.requires_grad)) for name, each in weights.items()),
         *how,
+        adjoint,
     )
     if key not in plans.by_key:
         plans.variants.add(watch.key)
@@ -268,16 +211,23 @@ def _make(
     return plan
 
 
-def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structure, state: Structure) -> None:
-    """Raises `CannotPlanError` for what can be seen without a trace."""
+def check_circumstances(device: torch.device) -> None:
+    """Raises `CannotPlanError` where no cell can be planned: under transforms of torch, say."""
     if are_transforms_active():
         raise CannotPlanError("a transform of torch.func is active")
     if forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateUsage]
         raise CannotPlanError("forward-mode differentiation is active")
     if torch.compiler.is_compiling():
         raise CannotPlanError("torch.compile is tracing the loop")
-    if flatten(inputs)[0].is_meta:
+    if device.type == "meta":
         raise CannotPlanError("tensors on the meta device have no values")
+    everywhere: Any = nn.modules.module
+    if any([getattr(everywhere, kind, None) for kind in EVERYWHERE]):  # a list, which is quicker than a generator
+        raise CannotPlanError("there are hooks on all modules, which want to see every step")
+
+
+def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structure, state: Structure) -> None:
+    """Raises `CannotPlanError` for what can be seen without a trace."""
     if hasattr(cell, "_orig_mod"):
         raise CannotPlanError("the cell was compiled by torch.compile")
     lazy = [name for name, weight in weights.items() if is_lazy(weight)]
@@ -301,14 +251,10 @@ def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structur
 
 
 def _check_hooks(cell: nn.Module) -> None:
-    kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
     for path, module in named_modules(cell):
-        for kind in kinds:
+        for kind in HOOKS:
             if getattr(module, kind):
                 raise CannotPlanError(f"{path or 'the cell'} has hooks ({kind[1:]}), which want to see every step")
-    everywhere = [f"_global{kind}" for kind in kinds]
-    if any(getattr(nn.modules.module, kind, None) for kind in everywhere):
-        raise CannotPlanError("there are hooks on all modules, which want to see every step")
 
 
 def _why(error: Exception) -> str:

@@ -14,7 +14,7 @@ from unspool.engine import plain
 from unspool.engine.layout import Layout
 from unspool.engine.memory import Memory, default_memory
 from unspool.engine.planned import Call
-from unspool.engine.planning import plan_of, weights_of
+from unspool.engine.planning import plan_of
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.replay import Replay
 from unspool.structure import Structure, flatten, unflatten_as
@@ -94,12 +94,9 @@ def prepare(
     (steps, batch_size), device = leaves[0].shape[:2], leaves[0].device
     if steps == 0 or batch_size == 0:
         raise CannotPlanError("there is nothing to run")
-    weights = weights_of(cell)
+    ready = plan_of(cell, inputs, state, output_dtype, same_containers=lengths is not None)
+    plan, weights, adjoint = ready.plan, ready.weights, ready.adjoint
     tensors = [*weights.values(), *leaves, *flatten(state)]
-    adjoint = torch.is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in tensors)
-    plan, constants = plan_of(
-        cell, weights, inputs, state, output_dtype, same_containers=lengths is not None, adjoint=adjoint
-    )
     layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
     if layout.steps == 0:
         raise CannotPlanError("there is nothing to run")
@@ -110,7 +107,7 @@ def prepare(
         options.parallel_iterations or _default_chunk(batch_size, device),
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
-        constants,
+        ready.constants,
         Replay.of(cell, weights, inputs, state, output_dtype, layout, steps) if adjoint else None,
     )
     call.start()  # which may still find a reason

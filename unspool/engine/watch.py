@@ -13,7 +13,6 @@ import operator
 import types
 from collections.abc import Generator, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,30 +28,6 @@ OWN = {name for name in nn.Module().__dict__ if name != "training"}
 def named_modules(cell: nn.Module) -> list[tuple[str, nn.Module]]:
     """`cell.named_modules()`, with types."""
     return list(cell.named_modules())  # pyright: ignore[reportUnknownArgumentType]
-
-
-@dataclass(frozen=True)
-class Glance:
-    """What hangs on a cell at arm's length, to be compared by identity: much quicker than a `Watch`.
-
-    Args:
-        values: attributes, and modules below the cell.
-        tensors: the tensors among these, and weights.
-    """
-
-    values: list[Any]
-    tensors: list[Tensor]
-
-    @classmethod
-    def at(cls, cell: Any) -> Glance:
-        """The glance at `cell` now."""
-        seen = list(getattr(cell, "__dict__", {}).values())
-        if isinstance(cell, nn.Module):
-            owners = [module.__dict__ for module in cell.modules()]
-            below = [own[kind] for own in owners for kind in ("_modules", "_parameters", "_buffers")]
-            seen = [value for group in (*owners, *below) for value in group.values()]
-        tensors = [value for value in seen if isinstance(value, Tensor)]
-        return cls([value for value in seen if not isinstance(value, Tensor)] if tensors else seen, tensors)
 
 
 class Watch:

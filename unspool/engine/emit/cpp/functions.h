@@ -44,11 +44,13 @@ template <typename T> inline T power_of_two(typename Format<T>::Bits n) {
   return bits_as<T>((n + Format<T>::bias) << Format<T>::mantissa);
 }
 
-// e^r - 1 for |r| <= ln(2) / 2: r + r^2 (1/2 + r (1/3! + r (...))), a Taylor series from its smallest term.
+constexpr double factorial(int k) { return k < 2 ? 1 : k * factorial(k - 1); }
+
+// e^r - 1 for |r| <= ln(2) / 2: r + r^2 (1/2! + r (1/3! + r (...))), a Taylor series from its smallest term.
 template <typename T> inline T small_expm1(T r) {
-  T sum = 1;
-  for (int k = Format<T>::exp_terms; k > 2; k--) sum = 1 + sum * r * (T(1) / k);
-  return r + r * r * (T(0.5) * sum);
+  T sum = T(1 / factorial(Format<T>::exp_terms));
+  for (int k = Format<T>::exp_terms - 1; k >= 2; k--) sum = sum * r + T(1 / factorial(k));
+  return r + r * r * sum;
 }
 
 template <typename T> struct Reduced {
@@ -86,7 +88,14 @@ template <typename T> inline T tanh(T x) {
   return std::copysign(e / (e + 2), x);
 }
 
-template <typename T> inline T sigmoid(T x) { return 1 / (1 + exp(-x)); }
+template <typename T> inline T sigmoid(T x) {
+  using F = Format<T>;
+  T power = -x;  // of e: where 2^n would be subnormal, a little more than nothing is added to 1
+  power = power > F::largest ? F::largest : power;
+  power = power < -F::largest + 2 ? -F::largest + 2 : power;
+  const Reduced<T> r = reduce(power);
+  return 1 / (1 + (1 + small_expm1(r.rest)) * power_of_two<T>(r.n));
+}
 
 template <typename T> inline T log(T x) {
   using F = Format<T>;

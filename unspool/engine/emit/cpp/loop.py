@@ -23,6 +23,7 @@ from unspool.engine.emit.cpp.source import Printer
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.program import Value
+from unspool.engine.space import empty
 
 
 class Compiled:
@@ -39,7 +40,7 @@ class Compiled:
 
     def __init__(self, core: Core, module: Module, function: str = "core", sums: Sequence[Value] = ()) -> None:
         self.core, self._sums = core, tuple(sums)
-        body, self._matrices, self._read, self._needs = _emit(core, self._sums)
+        body, matrices, self._read, self._needs = _emit(core, self._sums)
         self.source = module.add(function, body)
         self._module, self._function = module, function
         self._carried_bytes = _bytes(core.carried)
@@ -50,6 +51,11 @@ class Compiled:
         self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
         self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
         self._nowhere = [None] * len(core.emitted)
+        self._parts = [
+            (each.buffer.index, None if each.is_whole and each.shape == core.shared[each.buffer.index].shape else each)
+            for each in matrices
+        ]
+        """The matrices: which of the shared values they are, and which part of it if it is not the whole."""
         self._steps = 0
 
     def wait(self) -> None:
@@ -65,7 +71,7 @@ class Compiled:
         self.wait()
         runtime = Runtime.get()
         plain = [each.contiguous() if k in self._read else each for k, each in enumerate(shared)]
-        return [*plain, *(runtime.pack(_seen(shared[each.buffer.index], each)) for each in self._matrices)]
+        return [*plain, *(runtime.pack(_seen(shared[k], part)) for k, part in self._parts)]
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
@@ -146,9 +152,9 @@ def _emit_value(row: Row, value: Value, index: int) -> None:
     row.copy(front, Ref.whole(buffer, front.shape))
 
 
-def _seen(tensor: Tensor, ref: Ref) -> Tensor:
-    """The part of a tensor that `ref` is."""
-    if ref.is_whole and ref.shape == tensor.shape:
+def _seen(tensor: Tensor, ref: Ref | None) -> Tensor:
+    """The part of a tensor that `ref` is; all of it if there is none."""
+    if ref is None:
         return tensor
     tensor = tensor.contiguous()
     return tensor.as_strided(ref.shape, ref.strides, tensor.storage_offset() + ref.offset)
@@ -160,7 +166,7 @@ def _bytes(values: Sequence[Value]) -> ctypes.Array[ctypes.c_int64]:
 
 
 def _space(like: Value, rows: int) -> Tensor:
-    return torch.empty((rows * like.times, *like.shape), dtype=like.dtype)
+    return empty((rows * like.times, *like.shape), like.dtype)
 
 
 def _can_take(target: Tensor, like: Value) -> bool:

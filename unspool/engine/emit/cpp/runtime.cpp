@@ -175,20 +175,21 @@ template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, i
       columns[r * kRows + m] = m >= used ? T(0) : factor.left ? factor.left[r * factor.apart + first + m] : T(1);
 }
 
-template <typename T>
-inline void sum_tile(int64_t rows, const T* columns, const T* panel, bool add, T* out, int64_t out_apart,
-                     int64_t height, int64_t width) {
+// M columns of a factor times a panel.
+template <typename T, int M>
+void sum_tile(int64_t rows, const T* columns, const T* panel, bool add, T* out, int64_t out_apart, int64_t width) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>, W = kPanel<T>;
-  Vec sums[kRows][kVectors] = {};
+  for (int m = 0; m < M; m++)  // what it is added to comes closer in the meantime
+    for (int v = 0; v < kVectors; v++) __builtin_prefetch(out + m * out_apart + v * L, 1);
+  Vec sums[M][kVectors] = {};
   for (int64_t r = 0; r < rows; r++) {
     Vec right[kVectors];
     for (int v = 0; v < kVectors; v++) right[v] = *reinterpret_cast<const Vec*>(panel + r * W + v * L);
-    for (int m = 0; m < kRows; m++)
+    for (int m = 0; m < M; m++)
       for (int v = 0; v < kVectors; v++) sums[m][v] += columns[r * kRows + m] * right[v];
   }
-  for (int m = 0; m < kRows; m++) {
-    if (m >= height) break;
+  for (int m = 0; m < M; m++) {
     T* const here = out + m * out_apart;
     if (width == W) {
       for (int v = 0; v < kVectors; v++) {
@@ -201,6 +202,15 @@ inline void sum_tile(int64_t rows, const T* columns, const T* panel, bool add, T
       for (int64_t j = 0; j < width; j++) here[j] = (add ? here[j] : T(0)) + edge[j];
     }
   }
+}
+
+template <typename T, int M>
+void sum_tile_of(int64_t height, int64_t rows, const T* columns, const T* panel, bool add, T* out, int64_t out_apart,
+                 int64_t width) {
+  if (height == M)
+    sum_tile<T, M>(rows, columns, panel, add, out, out_apart, width);
+  else if constexpr (M > 1)
+    sum_tile_of<T, M - 1>(height, rows, columns, panel, add, out, out_apart, width);
 }
 
 // A share of the sums over `rows` rows of every factor times `right`, [rows][width].
@@ -239,7 +249,7 @@ void sum_products(int64_t rows, int64_t width, const T* right, int64_t right_apa
       pack_panel(here, used, right + begin * right_apart + p * W, right_apart, int64_t(1), panel);
       every_tile([&](const Factor<T>& factor, int64_t first, T* place) {
         const int64_t height = factor.width - first < kRows ? factor.width - first : kRows;
-        sum_tile(here, place, panel, begin > 0, factor.out + first * width + p * W, width, height, used);
+        sum_tile_of<T, kRows>(height, here, place, panel, begin > 0, factor.out + first * width + p * W, width, used);
       });
     }
   }
