@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,3 +41,27 @@ def test_memory_of_any_size_can_be_written_and_read(count: int) -> None:
     assert tensor.shape == (count,)
     assert tensor.device.type == "cpu"
     assert bool((tensor.fill_(1.5) == 1.5).all())
+
+
+TOUCH_AGAIN = """
+import resource
+import torch
+from unspool.engine.space import empty
+
+def touch():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for kept in [[empty((3 << 20,), torch.uint8).fill_(1) for _ in range(8)]]:
+        pass
+    del kept
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+first, again = touch(), min(touch() for _ in range(5))
+print(first, again)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library has to be told")
+def test_memory_that_was_freed_is_not_fetched_page_by_page_again() -> None:
+    done = subprocess.run([sys.executable, "-c", TOUCH_AGAIN], capture_output=True, text=True, check=True)
+    first, again = map(int, done.stdout.split())
+    assert again < first / 10

@@ -22,7 +22,7 @@ class Core:
         shared: the same for all steps.
         instructions: what to compute, in order.
         new_carried: what is handed on, in the order of `carried`; None for zeros.
-        emitted: what is collected at every step.
+        emitted: what is collected at every step; of a sum over rows, the sum over all steps.
     """
 
     carried: tuple[Value, ...]
@@ -55,7 +55,8 @@ def lower_core(split: Split, labels: dict[fx.Node, Label]) -> Core:
         label = labels[node]
         if isinstance(label, Axis) and label.outer > 1:
             raise CannotPlanError(f"{node.name} has its rows interleaved with another axis at the border of the loop")
-        if label == SUMMED:
+    for node in (each for user in split.core.nodes for each in user.all_input_nodes):
+        if labels.get(node) == SUMMED:
             raise CannotPlanError(f"{node.name} sums over rows in the middle of the loop")
     program: Program = lower(split.core, labels)
     outside = [node for node in split.core.inputs if node not in split.carried]

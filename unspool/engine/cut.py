@@ -13,8 +13,8 @@ class Network:
 
     >>> network = Network()
     >>> network.pin_source("known")
-    >>> network.pay("known", ["sum"], 4)
-    >>> network.pay("sum", ["loop"], 8)
+    >>> network.pay(["known"], ["sum"], 4)
+    >>> network.pay(["sum"], ["loop"], 8)
     >>> network.pin_sink("loop")
     >>> sorted(network.source_side(most=True) & {"known", "sum", "loop"})
     ['known']
@@ -35,12 +35,17 @@ class Network:
         """If `one` is on the source's side, so is `other`."""
         self._edge(one, other, float("inf"))
 
-    def pay(self, thing: Hashable, users: Iterable[Hashable], cost: int | None, *, twice: bool = False) -> None:
-        """If `thing` is on the source's side and any of its users is not, that costs `cost`; None: it cannot be."""
-        border = ("border", thing)
-        self._edge(thing, border, float("inf") if cost is None else 2 * cost if twice else cost)
-        for user in users:
-            self._edge(border, user, float("inf"))
+    def pay(self, things: Iterable[Hashable], others: Iterable[Hashable] | None, cost: int | None) -> None:
+        """If any of `things` is on the source's side and any of `others` on the sink's, that costs `cost`.
+
+        Without others, it costs that wherever they are. Without a cost, it cannot be.
+        """
+        near, far = object(), object()
+        self._edge(near, far, float("inf") if cost is None else cost)
+        for thing in things:
+            self._edge(thing, near, float("inf"))
+        for other in [_SINK] if others is None else others:
+            self._edge(far, other, float("inf"))
 
     def source_side(self, *, most: bool) -> set[object]:
         """The things on the source's side if the cost is the least.

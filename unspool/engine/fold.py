@@ -2,7 +2,8 @@
 
 A compiled core reads its streamed values from memory and computes with them in registers. What *before* only computes
 for the core is then better computed there, if that means that fewer bytes cross the border; and the same of what
-*after* computes from what the core emits. Which instructions to move so that the fewest bytes cross is a minimum cut.
+*after* computes from what the core emits, or from what the core has read anyway. Which instructions to move so that the
+fewest bytes are written and read is a minimum cut.
 """
 
 from __future__ import annotations
@@ -12,118 +13,144 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from unspool.engine.cut import Network
-from unspool.engine.graph import Node, ancestors, is_size
+from unspool.engine.graph import Node, ancestors, aten, is_size
 from unspool.engine.keep import row_bytes
 from unspool.engine.labels import SHARED, SUMMED, Label
-from unspool.engine.operations import PRODUCTS
+from unspool.engine.operations import PRODUCTS, VIEWS
 from unspool.engine.program import Instruction, lower
 from unspool.engine.split import Part, Split, regroup
 
 
-def fold(split: Split, labels: dict[Node, Label], has_form: Callable[[Instruction], bool], *, products: bool) -> Split:
-    """`split` with work moved into its core so that it streams and emits fewer bytes; the results are the same.
+def fold(
+    split: Split,
+    labels: dict[Node, Label],
+    has_form: Callable[[Instruction], bool],
+    is_row_sum: Callable[[Instruction], bool],
+    *,
+    products: bool,
+) -> Split:
+    """`split` with work moved into its core so that fewer bytes are written and read; the results are the same.
 
     Args:
         split: the parts.
         labels: where the rows are in each node.
         has_form: whether the core's emitter knows an instruction.
+        is_row_sum: whether an instruction is a sum over rows that the emitter can add up from step to step.
         products: whether products may move too. With many rows a step, they are as fast there.
     """
-    return _Fold(split, labels, has_form, products).run()
+    return _Fold(split, labels, has_form, is_row_sum, products).run()
 
 
 class _Fold:
     def __init__(
-        self, split: Split, labels: dict[Node, Label], has_form: Callable[[Instruction], bool], products: bool
+        self,
+        split: Split,
+        labels: dict[Node, Label],
+        has_form: Callable[[Instruction], bool],
+        is_row_sum: Callable[[Instruction], bool],
+        products: bool,
     ) -> None:
-        self._split, self._labels, self._has_form = split, labels, has_form
+        self._split, self._labels = split, labels
+        self._has_form, self._is_row_sum = has_form, is_row_sum
         self._fixed = set[Any]() if products else PRODUCTS
         self._core = {*split.core.nodes, *split.carried}
         self._results = {*split.wanted, *(node for node in split.new_carried if node is not None)}
+        self._before, self._after = self._divided(self._core)
+        self._movable = {node for node in self._before if self._is_movable(node)}
+        for node in reversed(self._after):
+            # A view is for nothing where it is used, and would have to be written if a step made it.
+            is_free = node.target in VIEWS and not any(user in self._movable for user in node.users)
+            if not is_free and self._is_movable(node):
+                self._movable.add(node)
 
     def run(self) -> Split:
         split = self._split
-        core = self._core | self._from_after()
-        core |= self._from_before(core)
-        left = [node for node in split.before.nodes if node not in core]
-        # What no step needs can as well be computed with what comes after.
-        needed = ancestors([*core, *split.new_carried], stop=split.before.inputs)
-        needed |= {piece for node in needed for piece in _pieces(node)}  # which stay together
-        before = [node for node in left if node in needed]
-        after = [node for node in [*left, *split.after.nodes] if node not in core and node not in before]
+        outside = self._cut().source_side(most=True)
+        core = {*self._core, *(node for node in (*self._before, *self._after) if node not in outside)}
+        before, after = self._divided(core)
         order = [*split.before.nodes, *split.core.nodes, *split.after.nodes]
         return regroup(split, before, [node for node in order if node in core], after)
 
-    def _from_before(self, core: Collection[Node]) -> set[Node]:
-        """What moves into the core from before: the side of the cut that is nearer to it."""
-        own = list(self._split.before.nodes)
-        later = {*self._split.after.nodes, *self._split.total.nodes} - set(core)
-        network = Network()
-        for node in own:
-            inputs = [each for each in node.all_input_nodes if not is_size(each)]
-            elsewhere = [user for user in node.users if user in later]
-            if elsewhere or node in self._results or not self._is_cheap(node):
-                network.pin_source(node)
-            for each in inputs:
-                network.implies(node, each)  # what stays before needs its inputs there
-        for value in dict.fromkeys(
-            each for node in [*own, *core] for each in node.all_input_nodes if each not in core and not is_size(each)
-        ):
-            known = value not in own
-            if known:
-                network.pin_source(value)
-            # What is computed before is written and read, what is known only read.
-            users = [user for user in value.users if user in core or user in own]
-            network.pay(value, users, self._bytes(value), twice=not known)
-        for node in core:
-            network.pin_sink(node)
-        stays = network.source_side(most=True)
-        return {node for node in own if node not in stays}
+    def _divided(self, core: Collection[Node]) -> tuple[list[Node], list[Node]]:
+        """What is not in the core: before it, and after it, with what no step needs."""
+        split = self._split
+        needed = ancestors([*core, *split.new_carried], stop=split.before.inputs)
+        needed |= {piece for node in needed for piece in _pieces(node)}  # which stay together
+        left = [node for node in split.before.nodes if node not in core]
+        before = [node for node in left if node in needed]
+        return before, [node for node in [*left, *split.after.nodes] if node not in core and node not in before]
 
-    def _from_after(self) -> set[Node]:
-        """What moves into the core from after."""
-        own = list(self._split.after.nodes)
-        outside = {*own, *self._split.total.nodes}
-        network = Network()
+    def _cut(self) -> Network:
+        """A network in which the source's side is outside of the core."""
+        network, before, after = Network(), set(self._before), set(self._after)
         for node in self._core:
-            network.pin_source(node)
-        for node in own:
-            if not self._is_cheap(node):
-                network.pin_sink(node)
-            for each in node.all_input_nodes:
-                if each in outside:
-                    network.implies(node, each)  # what moves needs its inputs there
-        for value in [*self._core, *own]:
-            users = [user for user in value.users if user in outside]
-            if value in self._results and value in own:
-                network.pay(value, [*users, _THE_CALLER], self._bytes(value))
-            else:
-                network.pay(value, users, self._bytes(value))
-        network.pin_sink(_THE_CALLER)
-        for node in self._split.total.nodes:
             network.pin_sink(node)
-        moves = network.source_side(most=False)
-        return {node for node in own if node in moves}
+        for node in [*before, *after]:
+            if node not in self._movable:
+                network.pin_source(node)
+        for node in before:
+            for each in node.all_input_nodes:
+                if each in before:
+                    network.implies(node, each)  # what stays before needs its inputs there
+        for node in after:
+            for user in node.users:
+                if user in after:
+                    network.implies(node, user)  # what is computed after comes too late for a step
+        inside = [*self._core, *before, *after]
+        known = dict.fromkeys(each for node in inside for each in node.all_input_nodes if not is_size(each))
+        for value in {**known, **dict.fromkeys(inside)}:
+            self._pay(network, value, before, after)
+        return network
 
-    def _is_cheap(self, node: Node) -> bool:
+    def _pay(self, network: Network, value: Node, before: Collection[Node], after: Collection[Node]) -> None:
+        """What it costs to write a value, and to read it, wherever it is computed and used."""
+        cost = self._bytes(value)
+        users = [user for user in value.users if user in before or user in self._core or user in after]
+        later = [user for user in users if user in after]
+        # Those who stay outside read it anyway; the others do so together.
+        movable = [user for user in later if user in self._movable]
+        written = value in self._results or len(movable) < len(later)
+        if cost is None:
+            network.pay([value], users, None)
+            network.pay(later, [value], None)
+        elif value in before:
+            if not written:
+                network.pay([value, *movable] if movable else [value], None if movable else users, cost)
+            network.pay([value], users, cost)
+            network.pay(movable, None, cost)
+        elif value in self._core:
+            network.pay(movable, None, cost if written else 2 * cost)
+        elif value in after:
+            network.pay(movable, [value], cost if written else 2 * cost)
+        else:
+            network.pin_source(value)  # known
+            network.pay([value], users, cost)
+            network.pay([user for user in users if user in before], None, cost)
+            network.pay(movable, None, cost)
+
+    def _is_movable(self, node: Node) -> bool:
         if node.target is operator.getitem:
-            return self._is_cheap(node.args[0])
+            return self._is_movable(node.args[0])  # pyright: ignore[reportArgumentType]
         results = _pieces(node) or [node]
-        if node.target in self._fixed or any(self._labels[each] == SUMMED for each in results):
+        if node.target in self._fixed:
             return False
         inputs = tuple(dict.fromkeys(each for each in node.all_input_nodes if not is_size(each)))
         part = Part((node, *_pieces(node)), inputs, tuple(results))
-        return all(map(self._has_form, lower(part, self._labels).instructions))
+        instructions = lower(part, self._labels).instructions
+        if any(self._labels[each] == SUMMED for each in results):
+            return all(map(self._is_row_sum, instructions)) and not any(map(self._is_summed_product, inputs))
+        return all(map(self._has_form, instructions))
+
+    def _is_summed_product(self, value: Node) -> bool:
+        """Whether a product sums over the rows of a value: a sum beside it is had for nothing."""
+        products = [user for user in value.users if user.target is aten.mm.default and user.args[1] is value]
+        return any(self._labels[user] == SUMMED for user in products)
 
     def _bytes(self, node: Node) -> int | None:
         """What a row of a value takes; None if it must not cross at all, since it stands for several."""
         if _pieces(node):
             return None
         return 0 if self._labels[node] in (SHARED, SUMMED) else row_bytes(node, self._labels)
-
-
-_THE_CALLER = object()
-"""Who wants the results."""
 
 
 def _pieces(node: Node) -> list[Node]:

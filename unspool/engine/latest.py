@@ -103,9 +103,7 @@ class Latest:
     adjoint: bool
 
     @classmethod
-    def of(
-        cls, seen: Glance, inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready
-    ) -> Latest | None:
+    def of(cls, seen: Glance, inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready) -> Latest | None:
         """What to remember; None if a glance, or the types of `inputs` and `state`, do not show all that matters."""
         place = {id(tensor): k for k, tensor in enumerate(seen.tensors)}
         hanging = {node: ready.constants[node] for node in ready.plan.hanging}

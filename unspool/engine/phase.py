@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from unspool.engine.core import lower_core
 from unspool.engine.emit.chunk import Loop
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.lowering import has_form
+from unspool.engine.emit.cpp.lowering import has_form, is_row_sum
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.graphed import Graphed
 from unspool.engine.emit.interpreted import Interpreted
@@ -124,7 +124,7 @@ class Phase:
         return self._by(Interpreted(self.core, self._device), self.split)
 
     def _folded(self, wide: bool) -> Split:
-        split = fold(self.split, self._labels, has_form, products=wide)
+        split = fold(self.split, self._labels, has_form, is_row_sum, products=wide)
         try:
             lower_core(split, self._labels)
         except CannotPlanError:  # rows that can be told apart at one border cannot at another

@@ -222,7 +222,7 @@ def check_circumstances(device: torch.device) -> None:
     if device.type == "meta":
         raise CannotPlanError("tensors on the meta device have no values")
     everywhere: Any = nn.modules.module
-    if any([getattr(everywhere, kind, None) for kind in EVERYWHERE]):  # a list, which is quicker than a generator
+    if any(getattr(everywhere, kind, None) for kind in EVERYWHERE):
         raise CannotPlanError("there are hooks on all modules, which want to see every step")
 
 

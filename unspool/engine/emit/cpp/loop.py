@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unspool.engine.core import Core
 from unspool.engine.emit.chunk import Chunk, Results
-from unspool.engine.emit.cpp.lowering import lower
+from unspool.engine.emit.cpp.lowering import is_row_sum, lower
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.passes import Pass, accesses, arrange
 from unspool.engine.emit.cpp.row import Row, local_shape
@@ -33,24 +33,32 @@ class Compiled:
         core: what to run.
         module: what it is compiled with.
         function: the name of its function there.
-        sums: values to be summed over rows; the sums are emitted after everything else.
     """
 
     name = "c++"
 
-    def __init__(self, core: Core, module: Module, function: str = "core", sums: Sequence[Value] = ()) -> None:
-        self.core, self._sums = core, tuple(sums)
-        body, matrices, self._read, self._needs = _emit(core, self._sums)
+    def __init__(self, core: Core, module: Module, function: str = "core") -> None:
+        self.core = core
+        added = [each for each in core.instructions if is_row_sum(each)]
+        self._totals = [each.results[0] for each in added]
+        self._places = [k for k, value in enumerate(core.emitted) if value not in self._totals]
+        self._emitted = [core.emitted[k] for k in self._places]
+        self._order = [[*self._emitted, *self._totals].index(value) for value in core.emitted]
+        rest = tuple(each for each in core.instructions if each not in added)
+        summed = [each.arguments[0] for each in added]
+        body, matrices, self._read, self._needs = _emit(
+            replace(core, instructions=rest, emitted=tuple(self._emitted)), summed
+        )
         self.source = module.add(function, body)
         self._module, self._function = module, function
         self._carried_bytes = _bytes(core.carried)
-        self._emitted_bytes = _bytes(core.emitted)
-        self._summed_bytes = _bytes([replace(each, dtype=torch.float64) for each in self._sums])
-        self._needs.carried_count, self._needs.emitted_count = len(core.carried), len(core.emitted)
-        self._needs.summed_count, self._needs.summed_bytes = len(sums), ctypes.addressof(self._summed_bytes)
+        self._emitted_bytes = _bytes(self._emitted)
+        self._summed_bytes = _bytes([replace(each, dtype=torch.float64) for each in summed])
+        self._needs.carried_count, self._needs.emitted_count = len(core.carried), len(self._emitted)
+        self._needs.summed_count, self._needs.summed_bytes = len(summed), ctypes.addressof(self._summed_bytes)
         self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
         self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
-        self._nowhere = [None] * len(core.emitted)
+        self._nowhere = [None] * len(self._emitted)
         self._parts = [
             (each.buffer.index, None if each.is_whole and each.shape == core.shared[each.buffer.index].shape else each)
             for each in matrices
@@ -82,23 +90,24 @@ class Compiled:
             for each, like in zip(chunk.streamed, core.streamed, strict=True)
         ]
         state = [each.clone(memory_format=torch.contiguous_format) for each in chunk.carried]
-        targets = chunk.into or self._nowhere
+        targets = self._nowhere if chunk.into is None else [chunk.into[k] for k in self._places]
         emitted = [
             _space(like, total) if target is None or not _can_take(target, like) else target
-            for target, like in zip(targets, core.emitted, strict=True)
+            for target, like in zip(targets, self._emitted, strict=True)
         ]
         numbers = [array("q", counts), array("q", (0, *accumulate(counts)))]
-        summed = [torch.zeros((threads(), *each.shape), dtype=torch.float64) for each in self._sums]
+        summed = [torch.zeros((threads(), *each.shape), dtype=torch.float64) for each in self._totals]
         groups = (shared, given, emitted, state, summed)
         numbers += [array("q", [each.data_ptr() for each in group]) for group in groups]
         told = array("q", [len(counts), chunk.reverse, counts[0], *(each.buffer_info()[0] for each in numbers)])
         Runtime.get().run(self._steps, told.buffer_info()[0], self._needs)
-        for k, (target, like) in enumerate(zip(targets, core.emitted, strict=True)):
+        for k, (target, like) in enumerate(zip(targets, self._emitted, strict=True)):
             if like.axis:
                 emitted[k] = emitted[k].movedim(0, like.axis)
             if target is not None and target is not emitted[k]:
                 emitted[k] = target.copy_(emitted[k])
-        return state, [*emitted, *(each.sum(0).to(like.dtype) for each, like in zip(summed, self._sums, strict=True))]
+        emitted += [each.sum(0).to(like.dtype) for each, like in zip(summed, self._totals, strict=True)]
+        return state, [emitted[k] for k in self._order]
 
 
 def _emit(core: Core, sums: Sequence[Value]) -> tuple[str, list[Ref], set[int], Needs]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from unspool.engine.emit.cpp.reductions import REDUCTIONS
@@ -50,6 +52,18 @@ def has_form(instruction: Instruction) -> bool:
     except CannotEmitError:
         return False
     return True
+
+
+def is_row_sum(instruction: Instruction) -> bool:
+    """Whether it is a sum over rows and nothing else, which can be added up from row to row."""
+    over_rows = instruction.operation is aten.sum.dim_IntList and instruction.arguments[1] == [0]
+    return over_rows and has_plain_rows(instruction.arguments[0])
+
+
+def has_plain_rows(value: Any) -> bool:
+    """Whether `value` is floating-point numbers with rows in front."""
+    plain = isinstance(value, Value) and not value.shared and value.axis == 0 and value.times == 1
+    return plain and value.dtype in (torch.float32, torch.float64)
 
 
 def _pointwise(row: Row, instruction: Instruction) -> None:

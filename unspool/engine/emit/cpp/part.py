@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from torch import Tensor
 from unspool.engine.core import Core
 from unspool.engine.emit.chunk import Chunk
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.lowering import has_form
+from unspool.engine.emit.cpp.lowering import has_form, has_plain_rows, is_row_sum
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.runtime import Runtime
 from unspool.engine.graph import aten
@@ -46,21 +45,17 @@ class Group:
         self, instructions: Sequence[Instruction], wanted: Collection[Value], module: Module, name: str
     ) -> None:
         used = dict.fromkeys(value for each in instructions for value in each.uses())
-        sums = [each for each in instructions if _is_row_sum(each)]
-        instructions = [each for each in instructions if each not in sums]
         made = dict.fromkeys(value for each in instructions for value in each.results if value.name != "_")
         outputs = [value for value in made if value in wanted]
-        self._sums = [each.results[0] for each in sums]
         taken = [value for value in used if value not in made]
         self.given = tuple(value for value in taken if not value.shared)
         self.shared = tuple(value for value in taken if value.shared)
         core = Core((), self.given, self.shared, tuple(instructions), (), tuple(outputs))
-        self.loop = Compiled(core, module, name, [each.arguments[0] for each in sums])
+        self.loop = Compiled(core, module, name)
 
     def call(self, prepared: Value) -> Instruction:
         """The instruction that runs it."""
-        results = (*self.loop.core.emitted, *self._sums)
-        return Instruction(Kind.OTHER, self, (Rows(), prepared, *self.given), {}, results)
+        return Instruction(Kind.OTHER, self, (Rows(), prepared, *self.given), {}, self.loop.core.emitted)
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """Its `shared` values as it takes them."""
@@ -71,8 +66,6 @@ class Group:
         block = self.BLOCK * torch.get_num_threads()
         counts = [block] * (rows // block) + [rows % block] * (rows % block > 0)
         _, results = self.loop(prepared, Chunk(counts, given, ()))
-        first = len(results) - len(self._sums)
-        results[first:] = [each.reshape(like.shape) for each, like in zip(results[first:], self._sums, strict=True)]
         return results[0] if len(results) == 1 else results
 
 
@@ -111,7 +104,7 @@ def fuse_part(program: Program, module: Module, name: str) -> Fused:
     left: list[Instruction] = _without_dead(_with_sums(program), program.outputs)
     on_rows = {each: _is_on_rows(each) for each in left}
     at_hand = {value for each in left if on_rows[each] for value in (*each.results, *each.uses())}
-    on_rows.update((each, True) for each in left if _is_row_sum(each) and each.arguments[0] in at_hand)
+    on_rows.update((each, True) for each in left if is_row_sum(each) and each.arguments[0] in at_hand)
     known = set(program.inputs)
     made: list[Instruction] = []
     groups: list[Group] = []
@@ -141,12 +134,6 @@ def _is_on_rows(instruction: Instruction) -> bool:
     if any(value.interleaved for value in values) or any(value.shared for value in instruction.results):
         return False
     return has_form(instruction)
-
-
-def _is_row_sum(instruction: Instruction) -> bool:
-    """Whether it is a sum over rows and nothing else."""
-    over_rows = instruction.operation is aten.sum.dim_IntList and instruction.arguments[1] == [0]
-    return over_rows and _has_plain_rows(instruction.arguments[0])
 
 
 def _ready(instructions: Sequence[Instruction], known: set[Value]) -> list[Instruction]:
@@ -210,23 +197,18 @@ def _sum_of_products(instruction: Instruction, makers: dict[Value, Instruction])
     """The right factor of a sum over rows, and the pieces of the left one; none for the sum of the right one itself."""
     if len(instruction.results) != 1 or not instruction.results[0].shared:
         return None
-    if _is_row_sum(instruction):
+    if is_row_sum(instruction):
         return instruction.arguments[0], []
     if instruction.operation is not aten.mm.default:
         return None
     left, right = instruction.arguments
     turned = makers.get(left)
-    if turned is None or turned.operation is not aten.t.default or not _has_plain_rows(right):
+    if turned is None or turned.operation is not aten.t.default or not has_plain_rows(right):
         return None
     (base,) = turned.arguments
     joined = makers.get(base)
     pieces = [base]
     if joined is not None and joined.operation is aten.cat.default and joined.arguments[1:] in ((1,), (-1,)):
         pieces = list(joined.arguments[0])
-    same = all(_has_plain_rows(piece) and len(piece.shape) == 1 for piece in pieces)
+    same = all(has_plain_rows(piece) and len(piece.shape) == 1 for piece in pieces)
     return (right, pieces) if same and all(piece.dtype == right.dtype for piece in pieces) else None
-
-
-def _has_plain_rows(value: Any) -> bool:
-    plain = isinstance(value, Value) and not value.shared and value.axis == 0 and value.times == 1
-    return plain and value.dtype in (torch.float32, torch.float64)

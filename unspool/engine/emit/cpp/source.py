@@ -15,6 +15,8 @@ from unspool.engine.emit.cpp.statements import Compute, Contract, Product, Reduc
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 
 ALIGNED = 64
+APART = 5 * 64
+"""Bytes between the buffers of a row: a cache has few places for what is a power of two apart, as vectors often are."""
 FOLDS = {"sum": ("+=", 0.0), "max": ("larger", -math.inf), "min": ("smaller", math.inf)}
 
 
@@ -26,12 +28,12 @@ class Scratch:
     size: int
 
     @classmethod
-    def of(cls, buffers: Sequence[Buffer]) -> Scratch:
-        """Room for `buffers`, each at the beginning of a cache line."""
+    def of(cls, buffers: Sequence[Buffer], apart: int = 0) -> Scratch:
+        """Room for `buffers`, each at the beginning of a cache line, so many bytes from the one before."""
         places, size = dict[Buffer, int](), 0
         for buffer in buffers:
             places[buffer] = size
-            size += -(-buffer.size * buffer.dtype.itemsize // ALIGNED) * ALIGNED
+            size += -(-buffer.size * buffer.dtype.itemsize // ALIGNED) * ALIGNED + apart
         return cls(places, size)
 
 
@@ -49,7 +51,7 @@ class Printer:
         self._home = Home(stages)
         scalars = [buffer for buffer in self._home.row if buffer.size == 1]
         self._scalars = set(scalars)
-        self.row = Scratch.of([buffer for buffer in self._home.row if buffer not in self._scalars])
+        self.row = Scratch.of([buffer for buffer in self._home.row if buffer not in self._scalars], APART)
         self.block = Scratch.of(list(self._home.block))
         targets = [each.target.buffer for stage in stages if not isinstance(stage, Pass) for each in stage]
         self.products = Scratch.of([each for each in dict.fromkeys(targets) if each.place is Place.PRODUCT])
@@ -201,6 +203,7 @@ class _Body:
     def __init__(self, printer: Printer, loop: Loop) -> None:
         self._printer, self._loop = printer, loop
         self._registers: list[tuple[Ref, str]] = []
+        self._fixed: dict[str, str] = {}
         self._dims = () if isinstance(loop.statements[0], Contract) else _collapse(loop)
         self._kept = 0 if loop.kept is None else _kept_dims(self._dims, loop)
 
@@ -214,15 +217,16 @@ class _Body:
         simple = all(each.fold == "sum" for each in folds)
         pragma = "#pragma omp simd" + (f" reduction(+ : {', '.join(sums)})" if sums else "") + "\n"
         inner = self._nest(self._kept, len(self._dims), "".join(lines), pragma if simple else "")
+        fixed = "".join(self._fixed.values())
         if not folds:
-            return inner
+            return "{\n" + indent(fixed + inner, "  ") + "}\n" if fixed else inner
         starts = "".join(
             f"{TYPES[each.target.buffer.dtype]} {each.target.buffer.name}_fold = "
             f"{literal(FOLDS[each.fold][1], each.target.buffer.dtype)};\n"
             for each in folds
         )
         ends = "".join(self._write(each.target, f"{each.target.buffer.name}_fold", self._kept) for each in folds)
-        return self._nest(0, self._kept, starts + inner + ends, "")
+        return self._nest(0, self._kept, fixed + starts + inner + ends, "")
 
     def _nest(self, begin: int, end: int, body: str, pragma: str) -> str:
         """`body` in loops over some of the dimensions; the pragma is for the innermost."""
@@ -275,7 +279,14 @@ class _Body:
         for known, name in reversed(self._registers):
             if known.same_elements(ref):
                 return name
-        return self._element(ref, len(self._dims))
+        element = self._element(ref, len(self._dims))
+        root = ref.root().buffer
+        if root.place in (Place.SHARED, Place.STREAMED) and _is_fixed(element):
+            # Compilers do not vectorise a loop that reads one number under a condition.
+            name = f"{root.name}_at_{element.split('[')[1][:-1]}"
+            self._fixed[name] = f"const {TYPES[root.dtype]} {name} = {element};\n"
+            return name
+        return element
 
     def _write(self, ref: Ref, value: str, dims: int) -> str:
         return f"{self._element(ref, dims)} = {value};\n"
@@ -330,6 +341,11 @@ def _collapse(loop: Loop) -> tuple[int, ...]:
         else:
             dims.append(size)
     return tuple(dims)
+
+
+def _is_fixed(element: str) -> bool:
+    """Whether an element is the same throughout a loop."""
+    return element.endswith("]") and element.split("[")[1][:-1].isdecimal()
 
 
 def _kept_dims(dims: tuple[int, ...], loop: Loop) -> int:
