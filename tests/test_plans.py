@@ -233,3 +233,18 @@ def test_without_gradients_no_history_is_kept() -> None:
     assert not saved
     assert outputs.grad_fn is None
     assert frozen.grad_fn is None
+
+
+def test_inputs_with_one_gradient_have_it_in_memory_of_their_own() -> None:
+    class Sum(unspool.RNNCell):
+        state_size = output_size = 3
+
+        def forward(self, inputs: tuple[Tensor, Tensor], state: Tensor) -> tuple[Tensor, Tensor]:
+            state = torch.tanh(inputs[0] + inputs[1] + state)
+            return state, state
+
+    one, other = (torch.randn(5, 2, 3, requires_grad=True) for _ in range(2))
+    outputs, _ = unspool.dynamic_rnn(Sum(), (one, other), dtype=torch.float32, time_major=True)
+    found = torch.autograd.grad(outputs.sum(), (one, other))
+    assert torch.equal(*found)
+    assert found[0].data_ptr() != found[1].data_ptr()

@@ -114,7 +114,7 @@ class Latest:
             seen.values,
             [weakref.ref(each) for each in seen.tensors],
             _looks(seen, flatten(inputs), flatten(state)),
-            (*how, type(inputs), type(state)),
+            _with_types(how, inputs, state),
             ready.plan,
             tuple(ready.weights),
             tuple(place[id(each)] for each in ready.weights.values()),
@@ -124,7 +124,7 @@ class Latest:
 
     def again(self, seen: Glance, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> Ready | None:
         """What the latest call had, for a call that is like it; None if this one is not."""
-        if (*how, type(inputs), type(state)) != self.how or not _same(seen.values, self.values):
+        if _with_types(how, inputs, state) != self.how or not _same(seen.values, self.values):
             return None
         input_leaves, state_leaves = flatten(inputs), flatten(state)
         rows = input_leaves[0].shape[1]
@@ -142,6 +142,10 @@ class Latest:
             {**self.plan.trace.literals, **{node: tensors[k] for node, k in self.hanging.items()}},
             self.adjoint,
         )
+
+
+def _with_types(how: tuple[Any, ...], inputs: Structure, state: Structure) -> tuple[Any, ...]:
+    return (*how, inputs.__class__, state.__class__)
 
 
 def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:

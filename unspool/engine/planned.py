@@ -170,11 +170,11 @@ def _forward_chunk(
     counts = layout.counts[begin:end]
     known = {node: layout.take(leaf, begin, end) for node, leaf in zip(traced.inputs, inputs, strict=True)}
     places: Values = {}
-    if outputs is not None and not layout.sorted:
-        # The core may write there at once, unless backward needs the same and the caller might change the outputs.
+    if outputs is not None:
+        # Not if backward needs the same and the caller might change the outputs.
         own = set(call.schedule.kept)
         first = dict(reversed([*zip(traced.outputs, outputs, strict=True)]))  # the same may be put out twice
-        places = {node: layout.take(leaf, begin, end) for node, leaf in first.items() if node not in own}
+        places = _places(layout, {node: leaf for node, leaf in first.items() if node not in own}, begin, end)
     running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
     new, values = phase.run(counts, shared, {**known, **drawn}, running, into=places)
     left = dict(places)
@@ -182,6 +182,11 @@ def _forward_chunk(
         if left.pop(node, None) is not values[node]:
             layout.put(leaf, begin, end, values[node])
     return _beside(new, carried), values
+
+
+def _places(layout: Layout, leaves: Values, begin: int, end: int) -> Values:
+    """Where the core may write at once what goes to `leaves`; nowhere if its rows have changed places."""
+    return {} if layout.sorted else {node: layout.take(leaf, begin, end) for node, leaf in leaves.items()}
 
 
 def _no_autocast(device: torch.device) -> AbstractContextManager[Any]:
@@ -225,7 +230,7 @@ def _backward(
     assert adjoint is not None
     d_outputs, d_final = gradients[: len(traced.outputs)], gradients[len(traced.outputs) :]
     first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, state, strict=True)}
-    d_inputs = [None if node is None else _batch(node, call) for node in traced.d_inputs]
+    d_of = {node: _batch(node, call) for node in traced.d_inputs if node is not None}
     sums: Values = {}
     with _no_autocast(layout.device):
         shared = adjoint.begin(weights, layout.mean_rows)
@@ -248,16 +253,22 @@ def _backward(
                 for node, d in zip(traced.d_outputs, d_outputs, strict=True):
                     known[node] = _no_rows(node, rows) if d is None else layout.take(d, begin, end)
                 running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
-                new, values = adjoint.run(counts, shared, known, running, reverse=True)
+                places = _places(layout, d_of, begin, end)
+                new, values = adjoint.run(counts, shared, known, running, reverse=True, into=places)
                 carried = _beside(new, carried)
                 add_sums(sums, adjoint, values)
-                for node, d in zip(traced.d_inputs, d_inputs, strict=True):
-                    if node is not None and d is not None:
+                for node, d in d_of.items():
+                    if places.get(node) is not values[node]:
                         layout.put(d, begin, end, values[node])
         totals = adjoint.finish(shared, sums)
     d_weights = [None if node is None else totals[node] for node in traced.d_weights]
     d_carried = iter(carried)
     d_state = [layout.unsort(next(d_carried)) if differentiable(node) else None for node in traced.state]
+    seen: set[fx.Node | None] = set()
+    d_inputs: list[Tensor | None] = []
+    for node in traced.d_inputs:
+        d_inputs.append(None if node is None else d_of[node].clone() if node in seen else d_of[node])
+        seen.add(node)
     results = [*d_weights, *d_inputs, *d_state]
     return [result if want else None for result, want in zip(results, wanted, strict=True)]
 
