@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tests.cells import Duck
 from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
-from unspool import LSTMCell, MultiRNNCell, Recompute, dynamic_rnn
+from unspool import LSTMCell, MultiRNNCell, Recompute, RNNCell, dynamic_rnn
 from unspool.engine import Options, planning
 from unspool.engine.phase import Phase
 from unspool.engine.plan import Plan
@@ -236,7 +236,7 @@ def test_without_gradients_no_history_is_kept() -> None:
 
 
 def test_inputs_with_one_gradient_have_it_in_memory_of_their_own() -> None:
-    class Sum(unspool.RNNCell):
+    class Sum(RNNCell):
         state_size = output_size = 3
 
         def forward(self, inputs: tuple[Tensor, Tensor], state: Tensor) -> tuple[Tensor, Tensor]:
@@ -244,7 +244,7 @@ def test_inputs_with_one_gradient_have_it_in_memory_of_their_own() -> None:
             return state, state
 
     one, other = (torch.randn(5, 2, 3, requires_grad=True) for _ in range(2))
-    outputs, _ = unspool.dynamic_rnn(Sum(), (one, other), dtype=torch.float32, time_major=True)
+    outputs, _ = dynamic_rnn(Sum(), (one, other), dtype=torch.float32, time_major=True)
     found = torch.autograd.grad(outputs.sum(), (one, other))
     assert torch.equal(*found)
     assert found[0].data_ptr() != found[1].data_ptr()
