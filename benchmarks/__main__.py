@@ -19,6 +19,7 @@ BENCHMARKS = {
     "lengths": ANYWHERE,
     "inference": ANYWHERE,
     "own_cells": ANYWHERE,
+    "growth": ANYWHERE,
     "bfloat16": GPU_ONLY,
     "memory": GPU_ONLY,
     "swap": GPU_ONLY,

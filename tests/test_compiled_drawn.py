@@ -22,6 +22,7 @@ from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
 from unspool.engine import Options, phase
 from unspool.engine.emit.chunk import Chunk
 from unspool.engine.emit.cpp.loop import Compiled
+from unspool.engine.emit.cpp.lowering import is_row_sum
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.plan import Schedule
@@ -111,17 +112,22 @@ def check_core(loop: Compiled, seed: int) -> None:
     """The same core by both emitters, on any numbers: rows end early, time runs either way."""
     torch.manual_seed(seed)
     counts = [[5, 5, 2, 1], [3, 3], [9, 8, 8], [1, 1, 1]][seed % 4]
-    core, sums = loop.core, loop._sums
-    interpreted = Interpreted(replace(core, emitted=(*core.emitted, *sums)), torch.device("cpu"))
+    core = loop.core
+    summed = {each.results[0]: each for each in core.instructions if is_row_sum(each)}
+    rest = tuple(each for each in core.instructions if each not in summed.values())
+    emitted_rows = tuple(summed[each].arguments[0] if each in summed else each for each in core.emitted)
+    interpreted = Interpreted(replace(core, instructions=rest, emitted=emitted_rows), torch.device("cpu"))
     shared = [_drawn(each, 0) for each in core.shared]
     streamed = [_drawn(each, sum(counts)) for each in core.streamed]
     carried = [_drawn(each, counts[0]) for each in core.carried]
-    names = [f"carried {each}" for each in core.carried] + [f"emitted {each}" for each in (*core.emitted, *sums)]
+    names = [f"carried {each}" for each in core.carried] + [f"emitted {each}" for each in core.emitted]
     for reverse in (False, True):
         chunk = Chunk(counts, streamed, carried, reverse)
         (state, emitted), (right_state, right) = (each(each.prepare(shared), chunk) for each in (loop, interpreted))
-        first = len(core.emitted)
-        right = [*right[:first], *(each.sum(0) for each in right[first:])]
+        right = [
+            each.sum(0).reshape(like.shape) if like in summed else each
+            for each, like in zip(right, core.emitted, strict=True)
+        ]
         for name, own, expected in zip(names, [*state, *emitted], [*right_state, *right], strict=True):
             off = difference(own, expected, least=1)  # what is given is of that size
             assert off <= 1e-10, f"{name} differs by {off}"

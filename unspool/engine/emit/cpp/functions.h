@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace unspool {
 
@@ -39,9 +40,15 @@ template <typename To, typename From> inline To bits_as(From from) {
   return to;
 }
 
+// The bits of `n` where those of an exponent are; it may be negative, or of a NaN, and then nobody looks at the result.
+template <typename T> inline typename Format<T>::Bits in_exponent(typename Format<T>::Bits n) {
+  using Bits = typename Format<T>::Bits;
+  return static_cast<Bits>(static_cast<std::make_unsigned_t<Bits>>(n) << Format<T>::mantissa);
+}
+
 // 2^n, for n in the range of normal numbers.
 template <typename T> inline T power_of_two(typename Format<T>::Bits n) {
-  return bits_as<T>((n + Format<T>::bias) << Format<T>::mantissa);
+  return bits_as<T>(in_exponent<T>(n + Format<T>::bias));
 }
 
 constexpr double factorial(int k) { return k < 2 ? 1 : k * factorial(k - 1); }
@@ -105,7 +112,7 @@ template <typename T> inline T log(T x) {
   // The exponent n for which m = x / 2^n is nearest to 1: between sqrt(1/2) and sqrt(2).
   const Bits root = bits_as<Bits>(T(0.70710678118654752440));
   const Bits n = (bits - root) >> F::mantissa;
-  const T m = bits_as<T>(bits - (n << F::mantissa));
+  const T m = bits_as<T>(bits - in_exponent<T>(n));
   const T s = (m - 1) / (m + 1), square = s * s;
   T sum = T(1) / (2 * F::log_terms + 1);  // atanh(s) / s
   for (int k = F::log_terms - 1; k > 0; k--) sum = T(1) / (2 * k + 1) + square * sum;

@@ -28,6 +28,7 @@ struct Needs {
   int64_t products;            // scratch for every row, for results of products
   int64_t row;                 // scratch for one row at a time
   int64_t product_work;        // multiplications and additions of a step's products
+  int64_t matrix_bytes;        // which these read, whatever the number of rows
   int64_t other_work;          // elements computed in a step
   int64_t carried_count, emitted_count, summed_count;
   const int64_t* carried_bytes;

@@ -140,7 +140,12 @@ def _emit(core: Core, sums: Sequence[Value]) -> tuple[str, list[Ref], set[int], 
     matrices = list(dict.fromkeys(each.matrix for each in products))
     printer = Printer(stages, matrices, len(core.shared))
     needs = Needs(
-        printer.block.size, printer.products.size, printer.row.size, printer.multiplications, printer.elements
+        printer.block.size,
+        printer.products.size,
+        printer.row.size,
+        printer.multiplications,
+        sum(each.size * each.buffer.dtype.itemsize for each in matrices),
+        printer.elements,
     )
     seen = {each.ref.root().buffer for each in accesses(stages)}
     read = {buffer.index for buffer in seen if buffer.place is Place.SHARED}

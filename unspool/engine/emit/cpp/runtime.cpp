@@ -274,6 +274,8 @@ constexpr int64_t kAligned = 64;
 constexpr int64_t kWorthAThread = 100000;  // multiplications; starting a thread takes as long as some ten thousands
 constexpr int64_t kWorthAMeeting = 20000;  // of one step: a barrier takes as long as some thousands
 constexpr int64_t kElement = 16;           // multiplications that take as long as an element of pointwise work
+constexpr int64_t kNear = 1 << 19;         // bytes of matrices that stay in a processor's own cache
+constexpr int64_t kNearBytes = 2;          // of these that are read in the time of a multiplication; of others, one
 
 int64_t aligned(int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; }
 
@@ -349,6 +351,16 @@ void work_of_a_thread(void* job) {
   static_cast<const Job*>(job)->work(thread_number_(), team_size_());
 }
 
+// How long a step takes, counted in multiplications. Every worker either has all rows and a share of the matrices, and
+// repeats what is not a product; or it has a share of the rows, and reads the matrices whole.
+int64_t step_time(const Needs& needs, int64_t rows, int64_t workers, bool divided) {
+  const int64_t own = divided ? rows : (rows + workers - 1) / workers;
+  const int64_t bytes = divided ? needs.matrix_bytes / workers : needs.matrix_bytes;
+  const int64_t read = bytes <= kNear ? bytes / kNearBytes : bytes;
+  const int64_t multiply = divided ? needs.product_work * rows / workers : needs.product_work * own;
+  return (multiply > read ? multiply : read) + kElement * needs.other_work * own + (divided ? kWorthAMeeting / 2 : 0);
+}
+
 // How many threads a chunk is worth.
 int64_t workers_for(const Chunk& chunk, const Needs& needs, int64_t threads, bool* divided) {
   *divided = false;
@@ -356,14 +368,12 @@ int64_t workers_for(const Chunk& chunk, const Needs& needs, int64_t threads, boo
   const int64_t row_steps = chunk.starts[chunk.steps];
   const int64_t all = (needs.product_work + kElement * needs.other_work) * row_steps / kWorthAThread;
   if (all <= 1) return 1;
-  int64_t workers = threads < all ? threads : all;
-  if (chunk.rows >= workers) return workers;
+  const int64_t workers = threads < all ? threads : all;
   const int64_t worth = needs.product_work * chunk.rows / kWorthAMeeting;
-  if (worth > chunk.rows) {
-    *divided = true;
-    return workers < worth ? workers : worth;
-  }
-  return chunk.rows;
+  const int64_t by_columns = workers < worth ? workers : worth, by_rows = workers < chunk.rows ? workers : chunk.rows;
+  *divided = by_columns > 1 && step_time(needs, row_steps / chunk.steps, by_columns, true) <
+                                   step_time(needs, row_steps / chunk.steps, by_rows, false);
+  return *divided ? by_columns : by_rows;
 }
 
 using Memory = std::unique_ptr<char, decltype(&std::free)>;
