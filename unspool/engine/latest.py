@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,12 +28,14 @@ class Ready:
         weights: the cell's weights by name.
         constants: the tensors that the step uses besides.
         adjoint: whether there will be gradients.
+        memory: the cell's buffers with a row for each of the batch, by name.
     """
 
     plan: Plan
     weights: dict[str, Tensor]
     constants: Values
     adjoint: bool
+    memory: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Latest:
         names, weights: the names of the weights, and which of the tensors they are.
         hanging: which of the tensors each constant of the plan is.
         adjoint: whether there were gradients.
+        memory: which of the tensors have a row for each of the batch, by name: other ones in every batch.
     """
 
     values: list[Any]
@@ -101,46 +104,51 @@ class Latest:
     weights: tuple[int, ...]
     hanging: dict[Node, int]
     adjoint: bool
+    memory: dict[str, int]
 
     @classmethod
     def of(cls, seen: Glance, inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready) -> Latest | None:
         """What to remember; None if a glance, or the types of `inputs` and `state`, do not show all that matters."""
         place = {id(tensor): k for k, tensor in enumerate(seen.tensors)}
         hanging = {node: ready.constants[node] for node in ready.plan.hanging}
-        used = [*hanging.values(), *ready.weights.values()]
+        used = [*hanging.values(), *ready.weights.values(), *ready.memory.values()]
         if any(id(each) not in place for each in used) or not (_is_simple(inputs) and _is_simple(state)):
             return None
+        memory = [place[id(each)] for each in ready.memory.values()]
         return cls(
             seen.values,
             [weakref.ref(each) for each in seen.tensors],
-            _looks(seen, flatten(inputs), flatten(state)),
+            _looks(seen, flatten(inputs), flatten(state), memory),
             _with_types(how, inputs, state),
             ready.plan,
             tuple(ready.weights),
             tuple(place[id(each)] for each in ready.weights.values()),
             {node: place[id(each)] for node, each in hanging.items()},
             ready.adjoint,
+            dict(zip(ready.memory, memory, strict=True)),
         )
 
     def again(self, seen: Glance, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> Ready | None:
         """What the latest call had, for a call that is like it; None if this one is not."""
         if _with_types(how, inputs, state) != self.how or not _same(seen.values, self.values):
             return None
-        input_leaves, state_leaves = flatten(inputs), flatten(state)
-        rows = input_leaves[0].shape[1]
+        input_leaves, state_leaves, tensors = flatten(inputs), flatten(state), seen.tensors
+        if len(tensors) != len(self.tensors):
+            return None
+        rows, moving = input_leaves[0].shape[1], self.memory.values()
         if (
-            len(seen.tensors) != len(self.tensors)
-            or any(old() is not new for old, new in zip(self.tensors, seen.tensors, strict=True))
+            any(old() is not tensors[k] and k not in moving for k, old in enumerate(self.tensors))
             or any(not isinstance(leaf, Tensor) or leaf.shape[:1] != (rows,) for leaf in state_leaves)
-            or _looks(seen, input_leaves, state_leaves) != self.looks
+            or any(tensors[k].shape[:1] != (rows,) for k in moving)
+            or _looks(seen, input_leaves, state_leaves, moving) != self.looks
         ):
             return None
-        tensors = seen.tensors
         return Ready(
             self.plan,
             {name: tensors[k] for name, k in zip(self.names, self.weights, strict=True)},
             {**self.plan.trace.literals, **{node: tensors[k] for node, k in self.hanging.items()}},
             self.adjoint,
+            {name: tensors[k] for name, k in self.memory.items()},
         )
 
 
@@ -152,10 +160,12 @@ def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
-def _looks(seen: Glance, inputs: Sequence[Tensor], state: Sequence[Tensor]) -> list[Any]:
+def _looks(seen: Glance, inputs: Sequence[Tensor], state: Sequence[Tensor], memory: Collection[int]) -> list[Any]:
     """Kinds, shapes without steps and rows, dtypes, devices, and where gradients are wanted."""
     found: list[Any] = []
-    for axes, tensors in ((2, inputs), (1, state), (0, seen.tensors)):
+    rows = [each for k, each in enumerate(seen.tensors) if k in memory]
+    others = [each for k, each in enumerate(seen.tensors) if k not in memory] if rows else seen.tensors
+    for axes, tensors in ((2, inputs), (1, [*state, *rows]), (0, others)):
         for each in tensors:
             found += (each.__class__, each.layout, each.shape[axes:], each.dtype, each.device, each.requires_grad)
     return found

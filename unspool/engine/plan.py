@@ -32,12 +32,14 @@ class Schedule:
         forward, adjoint: the phases; there is no adjoint without gradients.
         kept: what the forward phase keeps for every row and step, drawn numbers and states among it.
         from_outputs: states that need not be kept, because an output has them: its number, for each state's node.
+        constant: states that stay as they are, which the adjoint carries too.
     """
 
     forward: Phase
     adjoint: Phase | None
     kept: tuple[fx.Node, ...]
     from_outputs: dict[fx.Node, int]
+    constant: tuple[fx.Node, ...] = ()
 
 
 class Plan:
@@ -93,15 +95,18 @@ class Plan:
         from_outputs: dict[fx.Node, int] = {}
         if states_in_outputs:
             for old, new in zip(traced.state, traced.new_state, strict=True):
-                if old in needed and new in outputs:
+                if old in needed and new in outputs and new is not old:
                     from_outputs[old] = outputs[new]
-        states = [node for node in traced.state if node in needed and node not in from_outputs]
+        constant = [node for node in traced.constants_of_rows if node in needed]
+        states = [node for node in traced.state if node in needed and node not in {*from_outputs, *constant}]
         kept = [*(node for node in self.draws.outputs if node in needed), *states, *products]
-        known = [*traced.inputs, *traced.state, *self.draws.outputs, *products, *traced.d_outputs]
+        moving = [node for node in traced.state if node not in constant]
+        known = [*traced.inputs, *moving, *self.draws.outputs, *products, *traced.d_outputs]
         carried = [node for node, new in zip(traced.d_new_state, traced.state, strict=True) if differentiable(new)]
         new_carried = [d for d, old in zip(traced.d_state, traced.state, strict=True) if differentiable(old)]
-        adjoint = Phase(split(traced, self.labels, known, carried, new_carried, wanted), traced, self.labels)
-        return Schedule(self._forward(kept), adjoint, tuple(kept), from_outputs)
+        parts = split(traced, self.labels, known, [*carried, *constant], [*new_carried, *constant], wanted)
+        adjoint = Phase(parts, traced, self.labels)
+        return Schedule(self._forward(kept), adjoint, tuple(kept), from_outputs, tuple(constant))
 
     def _forward(self, kept: Sequence[fx.Node]) -> Phase:
         traced = self.trace

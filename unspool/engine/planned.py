@@ -18,6 +18,7 @@ from unspool.engine.phase import Phase, add_sums
 from unspool.engine.plan import Plan, Schedule, differentiable
 from unspool.engine.random import RandomState
 from unspool.engine.space import empty
+from unspool.engine.trace import Trace
 
 Tensors = list[Tensor]
 
@@ -35,6 +36,7 @@ class Call:
         swap: whether what is kept waits in host memory.
         constants: the tensors that the step uses besides weights.
         replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients, if there are any.
+        memories: how many of the last states are buffers of the cell, which are not among the results.
     """
 
     plan: Plan
@@ -45,6 +47,7 @@ class Call:
     swap: bool
     constants: Values
     replay: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None
+    memories: int = 0
 
     @property
     def schedule(self) -> Schedule:
@@ -143,7 +146,7 @@ def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> 
         carried = [layout.sort(leaf) for leaf in state]
         for start, stop in call.segments():
             if checkpoints and history is not None:
-                history.keep([leaf[: layout.counts[start]] for leaf in carried])
+                history.keep([leaf[: layout.counts[start]] for leaf in _changing(traced, carried)])
             for begin, end in call.chunks(start, stop):
                 drawn = call.plan.draw(layout.counts[begin:end])
                 carried, values = _forward_chunk(
@@ -151,7 +154,7 @@ def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> 
                 )
                 if history is not None:
                     history.keep([values[node] for node in kept])
-    return [*outputs, *(layout.unsort(leaf) for leaf in carried)]
+    return [*outputs, *(layout.unsort(leaf) for leaf in carried[: len(carried) - call.memories])]
 
 
 def _forward_chunk(
@@ -187,6 +190,11 @@ def _forward_chunk(
 def _places(layout: Layout, leaves: Values, begin: int, end: int) -> Values:
     """Where the core may write at once what goes to `leaves`; nowhere if its rows have changed places."""
     return {} if layout.sorted else {node: layout.take(leaf, begin, end) for node, leaf in leaves.items()}
+
+
+def _changing(traced: Trace, state: Tensors) -> Tensors:
+    """The states that steps change."""
+    return [leaf for leaf, old, new in zip(state, traced.state, traced.new_state, strict=True) if new is not old]
 
 
 def _no_autocast(device: torch.device) -> AbstractContextManager[Any]:
@@ -228,7 +236,8 @@ def _backward(
     layout, traced, schedule = call.layout, call.plan.trace, call.schedule
     adjoint = schedule.adjoint
     assert adjoint is not None
-    d_outputs, d_final = gradients[: len(traced.outputs)], gradients[len(traced.outputs) :]
+    d_outputs, d_final = gradients[: len(traced.outputs)], list(gradients[len(traced.outputs) :])
+    d_final += [None] * call.memories
     first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, state, strict=True)}
     d_of = {node: _batch(node, call) for node in traced.d_inputs if node is not None}
     sums: Values = {}
@@ -240,8 +249,9 @@ def _backward(
             for d, leaf, node in zip(d_final, state, traced.state, strict=True)
             if differentiable(node)
         ]
+        carried += [first[node] for node in schedule.constant]
         for start, stop in reversed(call.segments()):
-            for begin, end, kept in _kept_chunks(call, schedule, again, inputs, history, start, stop):
+            for begin, end, kept in _kept_chunks(call, schedule, again, inputs, first, history, start, stop):
                 counts = layout.counts[begin:end]
                 rows = sum(counts)
                 known = dict(kept)
@@ -278,6 +288,7 @@ def _kept_chunks(
     schedule: Schedule,
     shared: Shared | None,
     inputs: Tensors,
+    first: Values,
     history: History,
     start: int,
     stop: int,
@@ -291,7 +302,11 @@ def _kept_chunks(
     assert shared is not None
     drawn_nodes = [node for node in schedule.kept if node in call.plan.draws.outputs]
     drawn = [dict(zip(drawn_nodes, history.take(), strict=True)) for _ in chunks]
-    carried = history.take()
+    changing, rows = iter(history.take()), call.layout.counts[start]
+    carried = [
+        first[old][:rows] if new is old else next(changing)
+        for old, new in zip(call.plan.trace.state, call.plan.trace.new_state, strict=True)
+    ]
     again: list[Values] = []
     for begin, end in chunks:
         carried, values = _forward_chunk(call, schedule.forward, shared, inputs, drawn.pop(), carried, begin, end, None)

@@ -63,6 +63,27 @@ def weights_of(cell: Any) -> dict[str, Tensor]:
     return {**dict(cell.named_parameters(remove_duplicate=False)), **dict(cell.named_buffers(remove_duplicate=False))}
 
 
+def memory_of(cell: Any) -> dict[str, Tensor]:
+    """The buffers of a cell with a row for each of the batch, by name: those that modules list as `row_buffers`.
+
+    Raises:
+        CannotPlanError: if one of them is not there.
+    """
+    found: dict[str, Tensor] = {}
+    if isinstance(cell, nn.Module):
+        buffers = dict(cell.named_buffers(remove_duplicate=False))
+        for path, module in named_modules(cell):
+            if not hasattr(module.__class__, "row_buffers"):
+                continue
+            listed: Any = module.row_buffers
+            for name in listed:
+                full = f"{path}.{name}" if path else name
+                if full not in buffers:
+                    raise CannotPlanError(f"the buffer {full} has not been given")
+                found[full] = buffers[full]
+    return found
+
+
 def plan_of(
     cell: Any, inputs: Structure, state: Structure, output_dtype: torch.dtype, *, same_containers: bool
 ) -> Ready:
@@ -96,16 +117,17 @@ def plan_of(
         ready = None if plans.latest is None else plans.latest.again(seen, inputs, state, now)
         if ready is not None:
             return ready
-        weights = weights_of(cell)
-        check_can_be_planned(cell, weights, inputs, state)
-        tensors = [*weights.values(), *flatten(inputs), *flatten(state)]
+        memory = memory_of(cell)
+        weights = {name: weight for name, weight in weights_of(cell).items() if name not in memory}
+        check_can_be_planned(cell, weights, inputs, [*flatten(state), *memory.values()])
+        tensors = [*weights.values(), *flatten(inputs), *flatten(state), *memory.values()]
         adjoint = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
         watch = Watch(cell)
-        plan = _find(plans, cell, watch, weights, inputs, state, how, adjoint)
+        plan = _find(plans, cell, watch, weights, inputs, state, memory, how, adjoint)
         if isinstance(plan, CannotPlanError):
             raise plan
         constants = {**plan.trace.literals, **{node: watch.tensors[k] for node, k in plan.hanging.items()}}
-        ready = Ready(plan, weights, constants, adjoint)
+        ready = Ready(plan, weights, constants, adjoint, memory)
         plans.latest = Latest.of(seen, inputs, state, now, ready) if watch.steady else None
         return ready
 
@@ -117,6 +139,7 @@ def _find(
     weights: dict[str, Tensor],
     inputs: Structure,
     state: Structure,
+    memory: dict[str, Tensor],
     how: tuple[Any, ...],
     adjoint: bool,
 ) -> Plan | CannotPlanError:
@@ -124,10 +147,12 @@ def _find(
     output_dtype, same_containers, *_ = how
     input_leaves = map_structure(lambda leaf: _leaf(leaf, 2, adjoint and leaf.requires_grad), inputs)
     state_leaves = map_structure(lambda leaf: _leaf(leaf, 1, False), state)
+    memory_leaves = {name: _leaf(each, 1, False) for name, each in memory.items()}
     key = (
         watch.key,
         *(_structure_key(each) for each in (input_leaves, state_leaves)),
         tuple((name, _leaf(each, 0, adjoint and each.requires_grad)) for name, each in weights.items()),
+        tuple(memory_leaves.items()),
         *how,
         adjoint,
     )
@@ -139,8 +164,9 @@ def _find(
             plan = _shared.get(key) if watch.portable else None
             if plan is None:
                 with _tracing:
+                    lifted = (weights, memory, memory_leaves)
                     plan = _make(
-                        cell, watch, weights, input_leaves, state_leaves, output_dtype, same_containers, adjoint
+                        cell, watch, lifted, input_leaves, state_leaves, output_dtype, same_containers, adjoint
                     )
             if watch.portable:
                 _shared[key] = plan
@@ -173,7 +199,7 @@ def _plans_of(cell: Any) -> _Plans:
 def _make(
     cell: Any,
     watch: Watch,
-    weights: dict[str, Tensor],
+    lifted: tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Leaf]],
     inputs: Structure,
     state: Structure,
     output_dtype: torch.dtype,
@@ -182,16 +208,27 @@ def _make(
 ) -> Plan:
     global traces
     traces += 1
+    weights, memory, leaves = lifted
     # The step is traced on a copy that shares all tensors: another thread may be running the cell.
     try:
         stand_in = copy.deepcopy(cell, {id(tensor): tensor for tensor in watch.tensors})
     except Exception as error:
         raise CannotPlanError(f"the cell cannot be copied to be traced: {error}") from error
+    for name, buffer in memory.items():  # which a copy may have left behind
+        owner, _, own = name.rpartition(".")
+        stand_in.get_submodule(owner)._buffers[own] = buffer
     before = Watch(stand_in)
     with before.restored():
         try:
             traced = trace(
-                stand_in, weights, inputs, state, output_dtype, same_containers=same_containers, adjoint=adjoint
+                stand_in,
+                weights,
+                inputs,
+                state,
+                output_dtype,
+                same_containers=same_containers,
+                adjoint=adjoint,
+                memory=leaves,
             )
             plan = Plan(traced)
         except CannotPlanError:

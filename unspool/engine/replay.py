@@ -22,6 +22,7 @@ class Replay:
     Args:
         cell: the cell.
         names: the names of its weights.
+        memory: the names of its buffers with a row for each of the batch.
         inputs: the structure of its inputs.
         state: the structure of its state.
         output_dtype: the dtype of the outputs.
@@ -31,6 +32,7 @@ class Replay:
 
     cell: Any
     names: tuple[str, ...]
+    memory: tuple[str, ...]
     inputs: Structure
     state: Structure
     output_dtype: torch.dtype
@@ -38,21 +40,33 @@ class Replay:
     steps: int
 
     @classmethod
-    def of(cls, cell: Any, names: Collection[str], inputs: Structure, state: Structure, *how: Any) -> Replay:
+    def of(
+        cls,
+        cell: Any,
+        names: Collection[str],
+        memory: Collection[str],
+        inputs: Structure,
+        state: Structure,
+        *how: Any,
+    ) -> Replay:
         """The replay of a call with these inputs and this state."""
-        return cls(cell, tuple(names), *(map_structure(lambda leaf: 0, each) for each in (inputs, state)), *how)
+        structures = (map_structure(lambda leaf: 0, each) for each in (inputs, state))
+        return cls(cell, tuple(names), tuple(memory), *structures, *how)
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Outputs and final state, flat, from weights, inputs and state, flat.
+        """Outputs and final state, flat, from weights, inputs, state and memory, flat.
 
         It runs the same rows at the same steps as the plan, so that random numbers are drawn in the same order.
         """
         layout = self.layout
         first, second = len(self.names), len(self.names) + len(flatten(self.inputs))
-        lifted = Lifted(self.cell, dict(zip(self.names, tensors[:first], strict=True)))
-        leaves, carried = tensors[first:second], [layout.sort(leaf) for leaf in tensors[second:]]
+        third = len(tensors) - len(self.memory)
+        weights = dict(zip(self.names, tensors[:first], strict=True))
+        leaves, carried = tensors[first:second], [layout.sort(leaf) for leaf in tensors[second:third]]
+        memory = {name: layout.sort(leaf) for name, leaf in zip(self.memory, tensors[third:], strict=True)}
         collected: list[list[Tensor]] = []
         for time, rows in enumerate(layout.counts):
+            lifted = Lifted(self.cell, {**weights, **{name: leaf[:rows] for name, leaf in memory.items()}})
             run = CheckedCell(lifted, rows, self.output_dtype, same_containers=False)
             now = unflatten_as(self.inputs, [layout.take(leaf, time, time + 1) for leaf in leaves])
             output, new = run(now, unflatten_as(self.state, [leaf[:rows] for leaf in carried]))

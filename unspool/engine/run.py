@@ -96,7 +96,7 @@ def prepare(
         raise CannotPlanError("there is nothing to run")
     ready = plan_of(cell, inputs, state, output_dtype, same_containers=lengths is not None)
     plan, weights, adjoint = ready.plan, ready.weights, ready.adjoint
-    tensors = [*weights.values(), *leaves, *flatten(state)]
+    tensors = [*weights.values(), *leaves, *flatten(state), *ready.memory.values()]
     layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
     if layout.steps == 0:
         raise CannotPlanError("there is nothing to run")
@@ -108,7 +108,8 @@ def prepare(
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
         ready.constants,
-        Replay.of(cell, weights, inputs, state, output_dtype, layout, steps) if adjoint else None,
+        Replay.of(cell, weights, ready.memory, inputs, state, output_dtype, layout, steps) if adjoint else None,
+        len(ready.memory),
     )
     call.start()  # which may still find a reason
     return call, tensors

@@ -123,7 +123,8 @@ def _assemble(
     # A state that is handed on without being computed, or that is wanted as it was, passes through the core.
     through = [node for node in [*handed_on, *wanted, *_inputs(after, after)] if node in carried or node in handed_on]
     core_inputs = _unique([*core_part.inputs, *(node for node in through if node not in core)])
-    core_outputs = _unique([*core_part.outputs, *(node for node in through if node in carried)])
+    seen_outside = {*wanted, *_inputs(after, after)}
+    core_outputs = _unique([*core_part.outputs, *(node for node in carried if node in seen_outside)])
     return Split(
         invariant=part(invariant, before, core, after, total),
         before=part(before, core, after, total, also=handed_on),

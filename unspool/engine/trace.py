@@ -73,6 +73,11 @@ class Trace:
         return self._final or self.graph.output_node().args[0]  # pyright: ignore[reportReturnType]
 
     @property
+    def constants_of_rows(self) -> list[fx.Node]:
+        """The states that every step hands on as they are."""
+        return [old for old, new in zip(self.state, self.new_state, strict=True) if new is old]
+
+    @property
     def outputs(self) -> list[fx.Node]:
         """What the step puts out."""
         return self._results()[0]
@@ -107,6 +112,7 @@ def trace(
     *,
     same_containers: bool,
     adjoint: bool,
+    memory: dict[str, Leaf] | None = None,
 ) -> Trace:
     """Traces one step of `cell`, with its `weights` lifted to inputs of the graph.
 
@@ -115,6 +121,7 @@ def trace(
         weights: its parameters and buffers by name; those that require gradients get them.
         inputs: a structure of `Leaf`s.
         state: another.
+        memory: buffers with a row for each of the batch, by name: more state, which every step hands on as it is.
         output_dtype: the dtype of the outputs.
         same_containers: whether outputs must have the containers of `cell.output_size`.
         adjoint: whether gradients are traced at all.
@@ -125,7 +132,8 @@ def trace(
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
     rows = _rows_symbol(mode)
     input_leaves: list[Leaf] = flatten(inputs)
-    state_leaves: list[Leaf] = flatten(state)
+    memory = memory or {}
+    state_leaves: list[Leaf] = [*flatten(state), *memory.values()]
     device = input_leaves[0].device
     output_leaves = [
         Leaf(shape_of(size, "cell.output_size"), output_dtype, device) for size in flatten(cell.output_size)
@@ -139,18 +147,19 @@ def trace(
         sources = [*lifted, *x, *s]
         for value, want in zip(sources, wanted, strict=True):
             value.requires_grad_(adjoint and want)
-        with_weights = Lifted(cell, dict(zip(weights, lifted, strict=True)))
+        own, remembered = s[: len(s) - len(memory)], s[len(s) - len(memory) :]
+        with_weights = Lifted(cell, dict(zip([*weights, *memory], [*lifted, *remembered], strict=True)))
         run = CheckedCell(with_weights, rows, output_dtype, same_containers=same_containers)
         versions = [value._version for value in lifted]
         # Attention is computed by its equations, too.
         with torch.set_grad_enabled(adjoint), OpenCells(), sdpa_kernel(SDPBackend.MATH):
-            output, new_state = run(unflatten_as(inputs, x), unflatten_as(state, s))
+            output, new_state = run(unflatten_as(inputs, x), unflatten_as(state, own))
         mutated = [
             name for name, value, version in zip(weights, lifted, versions, strict=True) if value._version != version
         ]
         if mutated:
             raise CannotPlanError(f"the step changes {', '.join(mutated)} in place")
-        results, new = flatten(output), flatten(new_state)
+        results, new = flatten(output), [*flatten(new_state), *remembered]
         ends = [(y, d) for y, d in zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if y.requires_grad]
         with torch.autocast(device.type, enabled=False):  # backward runs outside of the caller's autocast
             gradients = _gradients(ends, sources) if ends else [None] * len(sources)

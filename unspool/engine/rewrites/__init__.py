@@ -14,6 +14,7 @@ from unspool.engine.rewrites.apart import (
     split_concat_products,
     stay_in_half,
     sum_apart,
+    sum_rows_last,
     take_convolutions_apart,
     take_dropout_apart,
 )
@@ -38,6 +39,7 @@ def simplify(traced: Trace) -> None:
     hoist_invariants(graph, weights)
     split_concat_products(graph, weights, traced.state)
     narrow_products(graph, weights)
+    sum_rows_last(graph)
     stay_in_half(graph, traced.d_new_state)
     reassociate(graph, traced.d_new_state)
     for carried, new_carried in [(traced.state, traced.new_state), (traced.d_new_state, traced.d_state)]:

@@ -104,6 +104,21 @@ def narrow_products(graph: fx.Graph, weights: Collection[Node]) -> None:
     hoist_invariants(graph, weights)
 
 
+def sum_rows_last(graph: fx.Graph) -> None:
+    """A sum over rows and other axes becomes one over the others, which every row has to itself, and one over rows."""
+    for node in calls(graph, aten.sum.dim_IntList):
+        given, dims, *rest = node.args
+        shape, keep = value(given).shape, bool(rest and rest[0])
+        over = [dim % len(shape) for dim in dims]
+        others = [dim for dim in over if isinstance(shape[dim], int)]
+        if len(others) + 1 != len(over) or not others or node.kwargs:
+            continue
+        (rows,) = (dim for dim in over if dim not in others)
+        within = insert(node, aten.sum.dim_IntList, given, others, keep)
+        left = rows if keep else rows - sum(dim < rows for dim in others)
+        replace(node, insert(node, aten.sum.dim_IntList, within, [left], keep))
+
+
 def stay_in_half(graph: fx.Graph, carried: Iterable[Node]) -> None:
     """`half(float(d) * a)` becomes `d * half(a)` where only `d` is carried.
 

@@ -119,5 +119,10 @@ def _product(row: Row, instruction: Instruction) -> None:
             b = row.reshape(b, (*b.shape, 1))
         a, b = (each if len(each.shape) == 3 else each.expand((1, *each.shape)) for each in (a, b))
         target = row.new(result.name, result.dtype, (*a.shape[:2], b.shape[2]))
+        if a.shape[2] == 1:  # every entry is one product of two numbers
+            factors = tuple((each.expand(target.shape), result.dtype) for each in (a, b))
+            row.statements.append(Compute(target, "{0} * {1}", factors, instruction.source))
+            row.keep(result, target)
+            return
         row.statements.append(Contract(target, a, b, instruction.source))
         row.keep(result, target)

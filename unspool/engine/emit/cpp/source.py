@@ -206,6 +206,7 @@ class _Body:
         self._fixed: dict[str, str] = {}
         self._dims = () if isinstance(loop.statements[0], Contract) else _collapse(loop)
         self._kept = 0 if loop.kept is None else _kept_dims(self._dims, loop)
+        self._sums_vectors = self._kept > 0 and self._lies_across()
 
     def text(self) -> str:
         first = self._loop.statements[0]
@@ -213,6 +214,8 @@ class _Body:
             return self._contract(first)
         folds = [each for each in self._loop.statements if isinstance(each, Reduce)]
         lines = list(self._lines())
+        if self._sums_vectors:
+            return self._vectors(folds, "".join(lines))
         sums = [each.target.buffer.name + "_fold" for each in folds if each.fold == "sum"]
         simple = all(each.fold == "sum" for each in folds)
         pragma = "#pragma omp simd" + (f" reduction(+ : {', '.join(sums)})" if sums else "") + "\n"
@@ -227,6 +230,27 @@ class _Body:
         )
         ends = "".join(self._write(each.target, f"{each.target.buffer.name}_fold", self._kept) for each in folds)
         return self._nest(0, self._kept, fixed + starts + inner + ends, "")
+
+    def _lies_across(self) -> bool:
+        """Whether what is summed lies far apart, and what is kept side by side: vectors are then added up."""
+        statements = self._loop.statements
+        if not all(each.fold == "sum" for each in statements if isinstance(each, Reduce)):
+            return False
+        refs = [_as(ref.root(), self._dims) for each in statements for ref in each.reads() if self._is_read(ref)]
+        return all(ref.strides[self._kept - 1] in (0, 1) and ref.strides[-1] != 1 for ref in refs)
+
+    def _is_read(self, ref: Ref) -> bool:
+        made = [each.target for each in self._loop.statements if isinstance(each, Compute)]
+        return ref.buffer.place is not Place.CONSTANT and not any(ref.same_elements(target) for target in made)
+
+    def _vectors(self, folds: Sequence[Reduce], body: str) -> str:
+        """Sums of vectors: over what is kept inside, over what is summed outside."""
+        last, count = self._kept - 1, len(self._dims)
+        zero = "".join(self._write(each.target, literal(0.0, each.target.buffer.dtype), self._kept) for each in folds)
+        pragma = "#pragma omp simd\n"
+        text = self._nest(self._kept, count, self._nest(last, self._kept, body, pragma), "")
+        fixed = "".join(self._fixed.values())
+        return self._nest(0, last, fixed + self._nest(last, self._kept, zero, pragma) + text, "")
 
     def _nest(self, begin: int, end: int, body: str, pragma: str) -> str:
         """`body` in loops over some of the dimensions; the pragma is for the innermost."""
@@ -245,6 +269,8 @@ class _Body:
                 yield _comment(source)
             if isinstance(each, Reduce):
                 own = each.target.buffer.name + "_fold"
+                if self._sums_vectors:
+                    own = self._element(each.target, self._kept)
                 value = self._read(each.argument)
                 sign = FOLDS[each.fold][0]
                 yield f"{own} += {value};\n" if sign == "+=" else f"{own} = unspool::{sign}({own}, {value});\n"

@@ -1,0 +1,141 @@
+"""Cells that read a tensor with a row for each of the batch, such as the memory of an attention."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unspool import Checkpoint, Keep, LSTMCell, LSTMStateTuple, Recompute, RNNCell, dynamic_rnn, explain, static_rnn
+from unspool.engine import planning
+
+B, T, S, D, H = 4, 6, 5, 3, 4
+LENGTHS = [6, 2, 0, 5]
+POLICIES = [Keep(), Recompute(), Checkpoint(every=4)]
+
+
+class Reader(RNNCell):
+    """An LSTM that looks at a memory by additive attention, and is fed what it saw."""
+
+    row_buffers = ("keys", "values")
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = LSTMCell(H, input_size=D + S)
+        self.query = nn.Linear(H, H, bias=False)
+        self.v = nn.Parameter(torch.randn(H))
+        self.state_size = (LSTMStateTuple(H, H), S)
+        self.output_size = H
+        self.register_buffer("keys", torch.zeros(0), persistent=False)
+        self.register_buffer("values", torch.zeros(0), persistent=False)
+
+    def forward(self, x: Tensor, state: Any) -> Any:
+        inner, seen = state
+        h, inner = self.cell(torch.cat([x, seen], 1), inner)
+        scores = (self.v * torch.tanh(self.keys + self.query(h)[:, None])).sum(-1)
+        weights = torch.softmax(scores, -1)
+        seen = (weights[:, None] @ self.values)[:, 0]
+        return h * seen[:, :H], (inner, seen)
+
+
+def reader_and_tensors() -> tuple[Reader, list[Tensor]]:
+    torch.manual_seed(0)
+    cell = Reader().double()
+    return cell, [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes_of(B)]
+
+
+def shapes_of(batch: int) -> list[tuple[int, ...]]:
+    """Of inputs, keys and values."""
+    return [(T, batch, D), (batch, S, H), (batch, S, S)]
+
+
+def everything(cell: Reader, tensors: list[Tensor], loop: Any) -> list[Tensor]:
+    """Outputs, final state and the gradients of all tensors and weights."""
+    inputs, cell.keys, cell.values = tensors
+    outputs, (inner, seen) = loop(cell, inputs)
+    results = [outputs, *inner, seen]
+    loss: Tensor = sum((result.sin().sum() for result in results), start=torch.zeros(()))
+    return [*results, *torch.autograd.grad(loss, [*tensors, *cell.parameters()])]
+
+
+def by_steps(lengths: list[int] | None) -> Any:
+    def loop(cell: Any, inputs: Tensor) -> Any:
+        outputs, state = static_rnn(cell, list(inputs), dtype=torch.float64, sequence_length=lengths)
+        return torch.stack(list(outputs)), state
+
+    return loop
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("emitter", ["c++", "interpreted"])
+@pytest.mark.parametrize("memory", POLICIES, ids=repr)
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "lengths"])
+def test_planned_loops_equal_the_plain_one(
+    lengths: list[int] | None, memory: Any, emitter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNSPOOL_EMIT", emitter)
+    cell, tensors = reader_and_tensors()
+
+    def loop(cell: Any, inputs: Tensor) -> Any:
+        how = {"dtype": torch.float64, "time_major": True, "memory": memory, "parallel_iterations": 2}
+        told = explain(cell, inputs, lengths, **how)
+        assert told.planned, told.reason
+        return dynamic_rnn(cell, inputs, lengths, **how)
+
+    found, expected = everything(cell, tensors, loop), everything(cell, tensors, by_steps(lengths))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_a_memory_is_not_kept_for_every_step() -> None:
+    cell, (inputs, keys, values) = reader_and_tensors()
+    cell.keys, cell.values = keys, values
+    told = explain(cell, inputs, dtype=torch.float64, time_major=True, memory=Recompute())
+    assert told.memory is not None
+    assert told.memory.chosen.row_bytes == 8 * (2 * H + S)  # c, h and what was seen
+
+
+def test_another_memory_in_every_batch_is_read_and_needs_no_other_plan() -> None:
+    cell, _ = reader_and_tensors()
+    before = planning.traces
+    for batch, policy in itertools.product((4, 3, 1), POLICIES):
+        tensors = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes_of(batch)]
+        how = {"dtype": torch.float64, "time_major": True, "memory": policy}
+        for _ in range(2):  # the second time at a glance
+            found = everything(cell, tensors, lambda cell, inputs, how=how: dynamic_rnn(cell, inputs, **how))
+            for one, other in zip(found, everything(cell, tensors, by_steps(None)), strict=True):
+                torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+            tensors = [tensor.detach().mul(0.5).requires_grad_() for tensor in tensors]
+    assert planning.traces <= before + 1  # none if another test has made it
+
+
+def test_a_memory_for_another_batch_is_left_to_the_cell() -> None:
+    cell, (inputs, keys, values) = reader_and_tensors()
+    cell.keys, cell.values = keys[:3], values[:3]
+    told = explain(cell, inputs, dtype=torch.float64, time_major=True)
+    assert not told.planned
+    assert told.reason is not None
+    assert "no row for each of 4" in told.reason
+
+
+def test_gradients_of_gradients_reach_the_memory() -> None:
+    cell, tensors = reader_and_tensors()
+    inputs, keys, values = tensors
+
+    def loss(inputs: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        cell.keys, cell.values = keys, values
+        outputs, _ = dynamic_rnn(cell, inputs, LENGTHS, dtype=torch.float64, time_major=True)
+        return outputs.sin().sum()
+
+    (first,) = torch.autograd.grad(loss(inputs, keys, values), [keys], create_graph=True)
+    (found,) = torch.autograd.grad(first.square().sum(), [values])
+    cell.keys, cell.values = keys, values
+    outputs = by_steps(LENGTHS)(cell, inputs)[0]
+    (first,) = torch.autograd.grad(outputs.sin().sum(), [keys], create_graph=True)
+    (expected,) = torch.autograd.grad(first.square().sum(), [values])
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
