@@ -102,7 +102,7 @@ class Rows:
         alive = self._lengths > time
         own = torch.arange(len(alive), device=alive.device)
         rows = torch.where(alive, own, self._lengths.argmax())
-        borrowed_inputs, borrowed_state = map_structure(lambda leaf: _take(leaf, rows), (inputs, state))
+        borrowed_inputs, borrowed_state = map_structure(lambda leaf: take_rows(leaf, rows), (inputs, state))
         output, new_state = cell(borrowed_inputs, borrowed_state)
         output = map_structure(lambda new: select_rows(alive, new, new.new_zeros(())), output)
         return output, map_structure(lambda new, old: select_rows(alive, new, old), new_state, state)
@@ -117,7 +117,8 @@ def select_rows(rows: Tensor, new: Any, old: Any) -> Any:
     return torch.where(rows.to(new.device), new, old)
 
 
-def _take(leaf: Any, rows: Tensor) -> Any:
+def take_rows(leaf: Any, rows: Tensor) -> Any:
+    """The rows of `leaf` with those indices. Scalars and TensorArrays have no rows and stay as they are."""
     if not isinstance(leaf, Tensor) or leaf.dim() == 0:
         return leaf
     return leaf.index_select(0, rows.to(leaf.device))

@@ -1,0 +1,243 @@
+"""Decoders: what one step of decoding is. `dynamic_decode` takes one after another until all rows are finished."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from unspool import sizes
+from unspool.cells.like import assert_like_rnncell
+from unspool.decode.helpers.helper import Helper, as_shape
+from unspool.dtypes import as_dtype
+from unspool.loops.arguments import begin, check_state_rows
+from unspool.loops.tensors import as_tensors
+from unspool.step import gradient_sources, step
+from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure
+
+
+class Decoder(ABC):
+    """What `dynamic_decode` runs: where decoding starts, one step of it, and what becomes of the result.
+
+    A decoder says how many rows there are (`batch_size`) and what a step puts out for one of them (`output_size` and
+    `output_dtype`, structures with the containers of the outputs).
+
+    >>> class CountDown(Decoder):
+    ...     batch_size, output_size, output_dtype = 2, torch.Size([]), torch.int64
+    ...     def initialize(self):
+    ...         start = torch.tensor([3, 1])
+    ...         return start == 0, start, ()
+    ...     def step(self, time, inputs, state):
+    ...         return inputs, state, inputs - 1, inputs == 1
+    >>> from unspool.decode import dynamic_decode
+    >>> outputs, _, lengths = dynamic_decode(CountDown())
+    >>> outputs
+    tensor([[3, 2, 1],
+            [1, 0, 0]])
+    >>> lengths
+    tensor([3, 1], dtype=torch.int32)
+    """
+
+    @property
+    @abstractmethod
+    def batch_size(self) -> int:
+        """How many rows are decoded."""
+
+    @property
+    @abstractmethod
+    def output_size(self) -> Structure:
+        """The size of one row of what a step puts out."""
+
+    @property
+    @abstractmethod
+    def output_dtype(self) -> Structure:
+        """The dtype of each tensor that a step puts out."""
+
+    @abstractmethod
+    def initialize(self) -> tuple[Any, Structure, Structure]:
+        """`(finished, inputs, state)` before the first step; `finished` has a bool for every row."""
+
+    @abstractmethod
+    def step(self, time: int, inputs: Structure, state: Structure) -> tuple[Structure, Structure, Structure, Any]:
+        """`(outputs, next_state, next_inputs, finished)` for step number `time`, from 0."""
+
+    def finalize(self, outputs: Structure, final_state: Structure, sequence_lengths: Tensor) -> tuple[Any, Any]:
+        """The result of the loop, from its outputs, time-major, its last state and the lengths of its rows."""
+        return outputs, final_state
+
+    def sequence_lengths(self, final_state: Structure) -> Tensor | None:
+        """The lengths of the rows, where steps reorder them; None where the loop can count them."""
+        return None
+
+    @property
+    def tracks_own_finished(self) -> bool:
+        """Whether `finished` is all there is to say. If not, a row that was finished once stays finished."""
+        return False
+
+    @property
+    def bound(self) -> int | None:
+        """The number of steps after which all rows are surely finished; None where only the model can tell."""
+        return None
+
+    @property
+    def output_padding(self) -> Structure:
+        """What stands past the end of a row: a number for each tensor of the outputs; None for zeros."""
+        return None
+
+    def weights(self) -> list[Tensor]:
+        """What a step sends gradients to besides inputs and state; without any step, the gradients are zero."""
+        return []
+
+
+class BasicDecoderOutput(NamedTuple):
+    """What a `BasicDecoder` puts out: the model's output, such as logits, and what the helper made of it.
+
+    >>> BasicDecoderOutput(rnn_output=torch.zeros(2, 5), sample_id=torch.zeros(2)).sample_id
+    tensor([0., 0.])
+    """
+
+    rnn_output: Any
+    sample_id: Any
+
+
+class BasicDecoder(Decoder):
+    """A cell, a layer over its outputs, and a helper that samples from these and says what is read next.
+
+        output, state = cell(inputs, state)
+        output = output_layer(output)
+        sample_id = helper.sample(time, output, state)
+        finished, inputs, state = helper.next_inputs(time, output, state, sample_id)
+
+    Args:
+        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        helper: a `Helper`: what the samples and the next inputs are.
+        initial_state: where the cell starts.
+        output_layer: applied to the cell's output before anything is sampled: any function, such as `nn.Linear`. It is
+            run once on zeros to find the size of its output.
+
+    Raises:
+        TypeError: if `cell` is no cell, `helper` no `Helper`, or `output_layer` cannot be called.
+        ValueError: if the state does not fit.
+
+    >>> from unspool import GRUCell
+    >>> from unspool.decode import GreedyEmbeddingHelper, dynamic_decode
+    >>> helper = GreedyEmbeddingHelper(nn.Embedding(10, 4), start_tokens=[1, 1, 1], end_token=2)
+    >>> cell = GRUCell(8)
+    >>> decoder = BasicDecoder(cell, helper, cell.zero_state(3, torch.float32), nn.Linear(8, 10))
+    >>> outputs, state, lengths = dynamic_decode(decoder, maximum_iterations=5)
+    >>> outputs.rnn_output.shape[2], outputs.sample_id.shape[0], lengths.shape
+    (10, 3, torch.Size([3]))
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        helper: Helper,
+        initial_state: Structure,
+        output_layer: Callable[[Any], Any] | None = None,
+    ) -> None:
+        assert_like_rnncell("cell", cell)
+        is_helper = isinstance(helper, Helper)  # pyright: ignore[reportUnnecessaryIsInstance]
+        _check_instance("helper", helper, is_helper, "a Helper")
+        if output_layer is not None:
+            _check_instance("output_layer", output_layer, callable(output_layer), "a module or a function")
+        if isinstance(initial_state, torch.dtype):
+            raise TypeError(f"initial_state is {initial_state}, but must be a state, such as cell.zero_state(...)")
+        state = as_tensors(initial_state, "initial_state")
+        check_namedtuples(cell.state_size, state, name="initial_state", like="cell.state_size")
+        self.cell, self.helper, self.output_layer = cell, helper, output_layer
+        self.initial_state = state
+        self._output: Structure = None
+
+    @property
+    def batch_size(self) -> int:
+        """The helper's."""
+        return self.helper.batch_size
+
+    @property
+    def output_size(self) -> Structure:
+        """The size of the output layer's output, or of the cell's without one, and of the helper's samples."""
+        return BasicDecoderOutput(
+            map_structure(sizes.size_of, self._zeros_out()),
+            as_shape("helper.sample_ids_shape", self.helper.sample_ids_shape),
+        )
+
+    @property
+    def output_dtype(self) -> Structure:
+        """The dtype of the output layer's output, or of the state without one, and of the helper's samples."""
+        return BasicDecoderOutput(
+            map_structure(lambda leaf: leaf.dtype, self._zeros_out()), as_dtype(self.helper.sample_ids_dtype)
+        )
+
+    @property
+    def output_padding(self) -> Structure:
+        """Zeros, and the end token where the helper knows one."""
+        return BasicDecoderOutput(map_structure(lambda _: 0, self._zeros_out()), self.helper.end_token or 0)
+
+    @property
+    def bound(self) -> int | None:
+        """The helper's."""
+        return self.helper.bound
+
+    def weights(self) -> list[Tensor]:
+        """Those of the cell and of the output layer."""
+        return [*gradient_sources(self.cell), *gradient_sources(self.output_layer)]
+
+    def initialize(self) -> tuple[Any, Structure, Structure]:
+        """The helper's start and the initial state; the cell is built, for a new sequence."""
+        finished, inputs = self.helper.initialize()
+        inputs = as_tensors(inputs, "inputs")
+        check_state_rows(self.initial_state, self.batch_size, "initial_state")
+        self._output = None
+        self.helper.check_outputs(self.output_size.rnn_output)
+        begin(self.cell, inputs, self.initial_state)
+        return finished, inputs, self.initial_state
+
+    def step(self, time: int, inputs: Structure, state: Structure) -> tuple[Structure, Structure, Structure, Any]:
+        """One step of the cell, its output layer and the helper."""
+        output, cell_state = step(self.cell, inputs, state)
+        if self.output_layer is not None:
+            output = self.output_layer(output)
+        sample_ids = self.helper.sample(time=time, outputs=output, state=cell_state)
+        finished, next_inputs, next_state = self.helper.next_inputs(
+            time=time, outputs=output, state=cell_state, sample_ids=sample_ids
+        )
+        return BasicDecoderOutput(output, sample_ids), next_state, next_inputs, finished
+
+    def _zeros_out(self) -> Structure:
+        """What zeros in the place of the cell's output come to: tensors with the sizes and dtypes of the outputs."""
+        if self._output is None:
+            found = [leaf for leaf in flatten(self.initial_state) if isinstance(leaf, Tensor)]
+            like = next((leaf for leaf in found if leaf.is_floating_point()), found[0] if found else None)
+            if like is None:
+                raise ValueError("initial_state has no tensor, so the dtype of the cell's output is unknown")
+            self._output = sizes.zeros(self.cell.output_size, self.batch_size, like.dtype, like.device)
+            if self.output_layer is not None:
+                with torch.no_grad(), _evaluating(self.output_layer):
+                    self._output = self.output_layer(self._output)
+        return self._output
+
+
+@contextmanager
+def _evaluating(layer: Any) -> Generator[None]:
+    """A layer that is only asked for its size shall not count that as training."""
+    modules = list(layer.modules()) if isinstance(layer, nn.Module) else []
+    modes = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+
+
+def _check_instance(name: str, value: Any, fits: bool, expected: str) -> None:
+    if isinstance(value, type):
+        raise TypeError(f"{name} must be {expected}, but is the class {value.__name__}, not something made from it")
+    if not fits:
+        raise TypeError(f"{name} must be {expected}, but is {describe(value)}: {value!r}")

@@ -1,0 +1,185 @@
+"""Free running: each step reads the embedding of the id that the step before came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unspool.decode.helpers.helper import Helper, check_logits
+from unspool.decode.sampling import Sampling, Uniform
+from unspool.loops.tensors import as_tensor
+from unspool.structure import Structure, describe
+
+
+class Embedding:
+    """Looks ids up: in a matrix with a row for each, or by a function.
+
+    >>> Embedding(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))(torch.tensor([1]))
+    tensor([[3., 4.]])
+    """
+
+    def __init__(self, embedding: Any) -> None:
+        if isinstance(embedding, type):
+            raise TypeError(f"embedding is the class {embedding.__name__}, not something made from it")
+        self._function: Callable[[Tensor], Any] = embedding
+        self._matrix = None if callable(embedding) else as_tensor(embedding, "embedding")
+        if self._matrix is not None and self._matrix.dim() != 2:
+            raise ValueError(f"embedding must be a matrix or a function, but has shape {list(self._matrix.shape)}")
+
+    def __call__(self, ids: Tensor) -> Any:
+        """The inputs that `ids` stand for."""
+        ids = ids.long()  # what torch indexes with, and `one_hot` insists on
+        return F.embedding(ids, self._matrix) if self._matrix is not None else self._function(ids)
+
+    @property
+    def rows(self) -> int | None:
+        """How many ids there are; None where only the function knows."""
+        if self._matrix is not None:
+            return len(self._matrix)
+        return self._function.num_embeddings if isinstance(self._function, nn.Embedding) else None
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where it takes ids; None where only the function knows."""
+        weights = self._function.parameters() if isinstance(self._function, nn.Module) else [self._matrix]
+        weight = next(iter(weights), None)
+        return None if weight is None else weight.device
+
+    def check_ids(self, ids: Tensor, name: str) -> None:
+        """Raises `ValueError` naming the first id that there is not. Only where looking is free: on the CPU."""
+        if ids.device.type != "cpu":
+            return
+        wrong = ids < 0 if self.rows is None else (ids < 0) | (ids >= self.rows)
+        if wrong.any():
+            place = [int(index) for index in wrong.nonzero()[0]]
+            found = int(ids[wrong][0])
+            raise ValueError(f"{name}{place or ''} is {found}, which is {self._beyond()}")
+
+    def check_logits(self, logits: int) -> None:
+        """Raises `ValueError` if there are more logits than ids: what is sampled must be there to be looked up."""
+        if self.rows is not None and logits > self.rows:
+            raise ValueError(f"the output has {logits} logits, but the embedding has only {self.rows} rows")
+
+    def _beyond(self) -> str:
+        return "no id" if self.rows is None else f"not in the vocabulary: the embedding has {self.rows} rows"
+
+
+class GreedyEmbeddingHelper(Helper):
+    """Reads the embedding of the most likely id, until it is the end token.
+
+    Args:
+        embedding: a matrix with a row for each id, or a function from ids to inputs, such as `nn.Embedding`.
+        start_tokens: the ids that the first step reads, `[batch]`. A start token that is the end token ends nothing.
+        end_token: the id that ends a row.
+
+    Raises:
+        TypeError: if the tokens are no ints.
+        ValueError: if `start_tokens` is no vector or `end_token` no scalar, or either is not in the vocabulary.
+
+    >>> helper = GreedyEmbeddingHelper(torch.eye(4), start_tokens=[0, 0], end_token=3)
+    >>> logits = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    >>> ids = helper.sample(0, logits, state=())
+    >>> finished, inputs, _ = helper.next_inputs(0, logits, (), ids)
+    >>> finished, inputs[0]
+    (tensor([False,  True]), tensor([0., 1., 0., 0.]))
+    """
+
+    def __init__(self, embedding: Any, start_tokens: Any, end_token: Any) -> None:
+        self.embedding = Embedding(embedding)
+        self.start_tokens = _as_ids(start_tokens, "start_tokens", 1, "a vector [batch]")
+        end = _as_ids(end_token, "end_token", 0, "a scalar")
+        self.embedding.check_ids(self.start_tokens, "start_tokens")
+        self.embedding.check_ids(end.cpu(), "end_token")
+        self.end_token = int(end)
+        # A list of tokens is on the CPU, wherever the model is.
+        self.start_tokens = self.start_tokens.to(self.embedding.device or self.start_tokens.device)
+
+    @property
+    def batch_size(self) -> int:
+        """How many start tokens there are."""
+        return len(self.start_tokens)
+
+    def check_outputs(self, output_size: Structure) -> None:
+        """Raises unless the outputs are logits, one of them the end token's, and all with an embedding."""
+        logits = check_logits(output_size, type(self).__name__)
+        if self.end_token is not None and self.end_token >= logits:
+            raise ValueError(
+                f"end_token is {self.end_token}, which is not in the vocabulary: there are {logits} logits"
+            )
+        self.embedding.check_logits(logits)
+
+    def initialize(self) -> tuple[Tensor, Any]:
+        """The embeddings of the start tokens; no row is finished."""
+        return torch.zeros_like(self.start_tokens, dtype=torch.bool), self.embedding(self.start_tokens)
+
+    def sample(self, time: int, outputs: Tensor, state: Structure) -> Tensor:
+        """The id with the largest logit."""
+        return outputs.argmax(-1).int()
+
+    def next_inputs(
+        self, time: int, outputs: Structure, state: Structure, sample_ids: Tensor
+    ) -> tuple[Tensor, Any, Structure]:
+        """The embeddings of the samples, or of the start tokens once all rows are finished."""
+        finished = sample_ids == self.end_token
+        ids = torch.where(finished.all(), self.start_tokens.to(sample_ids), sample_ids)
+        return finished, self.embedding(ids), state
+
+
+class SampleEmbeddingHelper(GreedyEmbeddingHelper):
+    """Reads the embedding of an id that is drawn from the softmax of the outputs, until it is the end token.
+
+    Args:
+        embedding, start_tokens, end_token: as in `GreedyEmbeddingHelper`.
+        softmax_temperature: divides the logits: below 1 makes likely ids likelier, above 1 less so.
+        seed: begins a stream of draws of the helper's own.
+        top_k: only the `top_k` most likely ids are drawn.
+        top_p: only the most likely ids that together have this probability are drawn, at least one; after `top_k`.
+        generator: what draws; by default torch's own generator. Each step draws one number for each row.
+
+    Raises:
+        TypeError, ValueError: as in `GreedyEmbeddingHelper`, and if the temperature is not above 0, `top_k` below 1,
+            `top_p` not in (0, 1], or both `seed` and `generator` are given.
+
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> helper = SampleEmbeddingHelper(torch.eye(4), [0, 0], end_token=3, top_k=2, generator=generator)
+    >>> helper.sample(0, torch.tensor([[9.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 9.0]]), state=())
+    tensor([0, 3], dtype=torch.int32)
+    """
+
+    def __init__(
+        self,
+        embedding: Any,
+        start_tokens: Any,
+        end_token: Any,
+        softmax_temperature: Any = None,
+        seed: int | None = None,
+        *,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(embedding, start_tokens, end_token)
+        self.sampling = Sampling(softmax_temperature, top_k, top_p)
+        self.uniform = Uniform(seed, generator)
+
+    def sample(self, time: int, outputs: Tensor, state: Structure) -> Tensor:
+        """An id drawn for each row."""
+        return self.sampling(outputs, self.uniform)
+
+
+def _as_ids(ids: Any, name: str, rank: int, expected: str) -> Tensor:
+    if type(ids) in (list, tuple):
+        try:
+            ids = torch.as_tensor(ids)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(f"{name} must hold ints, but is {describe(ids)}: {ids!r}") from None
+    tensor = as_tensor(ids, name)
+    if tensor.dim() != rank:
+        raise ValueError(f"{name} must be {expected}, but has shape {list(tensor.shape)}")
+    if (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool) and tensor.numel():
+        raise TypeError(f"{name} must hold ints, but is {tensor.dtype}")
+    return tensor if tensor.dtype in (torch.int32, torch.int64) else tensor.long()
