@@ -1,0 +1,639 @@
+"""Attention mechanisms and their wrapper: against their equations, and through the life of a module."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from tests import attention_reference as reference
+from unspool import DropoutWrapper, GRUCell, LSTMCell, MultiRNNCell, TensorArray, dynamic_rnn, static_rnn, tf_variables
+from unspool.decode import (
+    AttentionMechanism,
+    AttentionWrapper,
+    AttentionWrapperState,
+    BahdanauAttention,
+    BahdanauMonotonicAttention,
+    LuongAttention,
+    LuongMonotonicAttention,
+    monotonic_attention,
+    safe_cumprod,
+)
+from unspool.structure import flatten
+
+ROWS, PLACES, DEPTH, UNITS, INPUTS = 3, 5, 4, 3, 2
+"""Of the memory and the inputs; UNITS is the width of the cells, of keys and queries."""
+MEMORY_LENGTHS, LENGTHS = [5, 2, 1], [4, 3, 0]
+
+ROUNDING = 1e-10
+"""Of float64, where sums of a few dozen numbers of size one are made in another order; divisions in "parallel" mode by
+products down to about 1e-3 add three digits to the usual 1e-14."""
+
+MECHANISMS: dict[str, Callable[..., Any]] = {
+    "bahdanau": BahdanauAttention,
+    "bahdanau-normalize": lambda *args: BahdanauAttention(*args, normalize=True),
+    "luong": LuongAttention,
+    "luong-scale": lambda *args: LuongAttention(*args, scale=True),
+    "bahdanau-monotonic-recursive": lambda *args: BahdanauMonotonicAttention(*args, mode="recursive"),
+    "bahdanau-monotonic-parallel": lambda *args: BahdanauMonotonicAttention(*args, normalize=True, mode="parallel"),
+    "bahdanau-monotonic-hard": lambda *args: BahdanauMonotonicAttention(*args, mode="hard"),
+    "luong-monotonic-recursive": lambda *args: LuongMonotonicAttention(*args, scale=True, mode="recursive"),
+    "luong-monotonic-parallel": lambda *args: LuongMonotonicAttention(*args, mode="parallel"),
+    "luong-monotonic-hard": lambda *args: LuongMonotonicAttention(*args, mode="hard"),
+}
+
+every_mechanism = pytest.mark.parametrize("name", MECHANISMS)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+def draw(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def fill(module: nn.Module) -> None:
+    """Random weights: those that start at 0 or 1 would hide what they do."""
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.normal_()
+
+
+def memory_of(rows: int = ROWS, places: int = PLACES) -> Tensor:
+    return draw(rows, places, DEPTH)
+
+
+def looked(mechanism: Any, rows: int = ROWS) -> tuple[Tensor, Tensor]:
+    """A query, and where the attention was: a distribution, or for hard choices a place."""
+    places = mechanism.alignments_size
+    previous = torch.softmax(draw(rows, places), 1)
+    if getattr(mechanism, "mode", "") == "hard":
+        previous = torch.eye(places, dtype=torch.float64)[torch.randint(places, (rows,))]
+    return draw(rows, UNITS), previous.detach().requires_grad_()
+
+
+def wrapped(name: str, **options: Any) -> AttentionWrapper:
+    """A wrapper around an LSTM, built, with random weights and a random memory."""
+    wrapper, memory = AttentionWrapper(LSTMCell(UNITS), MECHANISMS[name](UNITS), **options), memory_of()
+    set_memory(wrapper, memory, MEMORY_LENGTHS)
+    wrapper.build(INPUTS, dtype=torch.float64)
+    fill(wrapper)
+    set_memory(wrapper, memory, MEMORY_LENGTHS)
+    return wrapper
+
+
+def set_memory(wrapper: AttentionWrapper, memory: Tensor, lengths: Any = None) -> None:
+    for mechanism in wrapper.mechanisms:
+        mechanism.setup_memory(memory, lengths)
+
+
+def gradients(results: Any, sources: list[Tensor]) -> list[Tensor]:
+    """Of a sum with uneven weights, so that alignments, which sum to 1, have gradients too."""
+    leaves = [leaf for leaf in flatten(results) if leaf.requires_grad]
+    total = sum((leaf * torch.linspace(0.5, 2, leaf.numel(), dtype=leaf.dtype).view_as(leaf)).sum() for leaf in leaves)
+    return list(torch.autograd.grad(total, sources, allow_unused=True, materialize_grads=True))
+
+
+def assert_close(actual: Any, expected: Any) -> None:
+    torch.testing.assert_close(actual, expected, rtol=ROUNDING, atol=ROUNDING)
+
+
+# -- against the equations ---------------------------------------------------------------------------------------------
+
+
+@every_mechanism
+@pytest.mark.parametrize("lengths", [None, MEMORY_LENGTHS], ids=["full", "lengths"])
+def test_a_look_is_what_the_equations_say(name: str, lengths: Any) -> None:
+    mechanism, memory = MECHANISMS[name](UNITS), memory_of()
+    mechanism.setup_memory(memory)
+    mechanism.build(UNITS, dtype=torch.float64)
+    fill(mechanism)
+    mechanism.setup_memory(memory, lengths)
+    query, previous = looked(mechanism)
+    alignments, state = mechanism(query, previous)
+    assert state is alignments
+    expected = torch.stack(
+        [
+            reference.look(mechanism, query[row], memory[row], (lengths or [PLACES] * ROWS)[row], previous[row])
+            for row in range(ROWS)
+        ]
+    )
+    assert_close(alignments, expected)
+    sources = [memory, query, previous, *mechanism.parameters()]
+    assert_close(gradients(alignments, sources), gradients(expected, sources))
+
+
+@every_mechanism
+def test_gradients_of_a_look_are_those_of_finite_differences(name: str) -> None:
+    mechanism, memory = MECHANISMS[name](UNITS), memory_of()
+    mechanism.setup_memory(memory, MEMORY_LENGTHS)
+    mechanism.build(UNITS, dtype=torch.float64)
+    fill(mechanism)
+    query, previous = looked(mechanism)
+
+    def look(*_: Tensor) -> Tensor:
+        mechanism.setup_memory(memory, MEMORY_LENGTHS)
+        return mechanism(query, previous)[0]
+
+    assert torch.autograd.gradcheck(look, (memory, query, previous, *mechanism.parameters()))
+
+
+@every_mechanism
+@pytest.mark.parametrize(
+    "options",
+    [{}, dict(attention_layer_size=2), dict(attention_layer_size=2, output_attention=False)],
+    ids=["context", "layer", "cell_output"],
+)
+def test_a_run_is_what_the_equations_say(name: str, options: Any) -> None:
+    wrapper, memory, inputs = wrapped(name, **options), memory_of(), draw(ROWS, 4, INPUTS)
+    set_memory(wrapper, memory, MEMORY_LENGTHS)
+    outputs, state = dynamic_rnn(wrapper, inputs, LENGTHS, dtype=torch.float64)
+    expected, ends = reference.run(wrapper, inputs, LENGTHS, [(memory, MEMORY_LENGTHS)])
+    found = [*state.cell_state, state.attention, state.alignments]
+    assert_close([outputs, *found], [expected, *ends])
+    assert torch.equal(state.time, torch.tensor(LENGTHS))
+    assert state.alignment_history == ()
+    sources = [inputs, memory, *wrapper.parameters()]
+    assert_close(gradients([outputs, *found], sources), gradients([expected, *ends], sources))
+
+
+def test_several_mechanisms_stand_side_by_side() -> None:
+    wrapper = AttentionWrapper(
+        GRUCell(UNITS), [BahdanauAttention(7), LuongMonotonicAttention(UNITS)], attention_layer_size=[2, 4]
+    )
+    memories = [(memory_of(), MEMORY_LENGTHS), (memory_of(places=6), [3, 6, 1])]
+    for mechanism, (memory, lengths) in zip(wrapper.mechanisms, memories, strict=True):
+        mechanism.setup_memory(memory, lengths)
+    inputs = draw(ROWS, 4, INPUTS)
+    outputs, state = dynamic_rnn(wrapper, inputs, LENGTHS, dtype=torch.float64)
+    expected, ends = reference.run(wrapper, inputs, LENGTHS, memories)
+    assert outputs.shape == (ROWS, 4, 6)
+    found = [state.cell_state, state.attention, *state.alignments]
+    assert_close([outputs, *found], [expected, *ends])
+    sources = [inputs, *(memory for memory, _ in memories), *wrapper.parameters()]
+    assert_close(gradients([outputs, *found], sources), gradients([expected, *ends], sources))
+
+
+@every_mechanism
+def test_dynamic_rnn_equals_static_rnn(name: str) -> None:
+    wrapper, memory, inputs = wrapped(name, attention_layer_size=2), memory_of(), draw(ROWS, 4, INPUTS)
+    sources = [inputs, memory, *wrapper.parameters()]
+    results: list[Any] = []
+    for loop in ("dynamic", "static"):
+        set_memory(wrapper, memory, MEMORY_LENGTHS)
+        if loop == "dynamic":
+            outputs, state = dynamic_rnn(wrapper, inputs, LENGTHS, dtype=torch.float64)
+        else:
+            steps, state = static_rnn(wrapper, list(inputs.unbind(1)), None, torch.float64, LENGTHS)
+            outputs = torch.stack(steps, 1)
+        results.append((flatten((outputs, state)), gradients((outputs, state), sources)))
+    assert_close(*results)
+
+
+# -- lengths of the memory ---------------------------------------------------------------------------------------------
+
+
+@every_mechanism
+def test_what_stands_past_the_end_of_a_memory_does_not_matter(name: str) -> None:
+    wrapper, inputs, memory = wrapped(name, attention_layer_size=2), draw(ROWS, 4, INPUTS), memory_of()
+    past = torch.arange(PLACES) >= torch.tensor(MEMORY_LENGTHS)[:, None]
+    results: list[Any] = []
+    for rubbish in (0.0, torch.nan, torch.inf):
+        spoilt = memory.detach().masked_fill(past[:, :, None], rubbish).requires_grad_()
+        set_memory(wrapper, spoilt, MEMORY_LENGTHS)
+        outputs, state = dynamic_rnn(wrapper, inputs, LENGTHS, dtype=torch.float64)
+        assert not state.alignments[past].any()
+        found = gradients((outputs, state), [spoilt, inputs, *wrapper.parameters()])
+        assert not found[0][past].any()
+        results.append([outputs, state.alignments, *found])
+    for other in results[1:]:
+        torch.testing.assert_close(other, results[0], rtol=0, atol=0)
+    assert all(each.isfinite().all() for each in results[0])
+
+
+@every_mechanism
+def test_a_longer_padding_does_not_matter(name: str) -> None:
+    wrapper, inputs, memory = wrapped(name), draw(ROWS, 4, INPUTS), memory_of()
+    set_memory(wrapper, memory, MEMORY_LENGTHS)
+    expected, state = dynamic_rnn(wrapper, inputs, dtype=torch.float64)
+    set_memory(wrapper, torch.cat([memory, memory_of(places=4)], 1), MEMORY_LENGTHS)
+    outputs, longer = dynamic_rnn(wrapper, inputs, dtype=torch.float64)
+    assert_close(outputs, expected)
+    assert_close(longer.alignments[:, :PLACES], state.alignments)
+
+
+def test_a_score_mask_value_is_the_score_of_the_padding() -> None:
+    mechanism = LuongAttention(UNITS, memory_of(1), [2], score_mask_value=0.0)
+    alignments, _ = mechanism(torch.zeros(1, UNITS, dtype=torch.float64), mechanism.initial_state(1, torch.float64))
+    assert_close(alignments, torch.full_like(alignments, 1 / PLACES))
+
+
+def test_a_probability_fn_takes_the_place_of_softmax() -> None:
+    mechanism = LuongAttention(UNITS, memory_of(), MEMORY_LENGTHS, probability_fn=torch.sigmoid)
+    alignments, _ = mechanism(torch.zeros(ROWS, UNITS, dtype=torch.float64), mechanism.initial_state(3, torch.float64))
+    expected = [[0.5] * length + [0.0] * (PLACES - length) for length in MEMORY_LENGTHS]
+    assert_close(alignments, torch.tensor(expected, dtype=torch.float64))
+
+
+# -- monotonic attention -----------------------------------------------------------------------------------------------
+
+
+def test_the_recurrence_and_the_closed_form_agree() -> None:
+    for places in (1, 2, 3, 8, 13):
+        chosen, previous = torch.rand(4, places).double(), torch.softmax(torch.randn(4, places).double(), 1)
+        recursive = monotonic_attention(chosen, previous, "recursive")
+        torch.testing.assert_close(monotonic_attention(chosen, previous, "parallel"), recursive, rtol=1e-6, atol=1e-6)
+
+
+def test_the_recurrence_is_exact_where_a_place_is_surely_chosen() -> None:
+    chosen, previous = torch.tensor([[0.0, 1.0, 0.5, 1.0]]), torch.tensor([[0.5, 0.0, 0.5, 0.0]])
+    chosen.requires_grad_()
+    recursive = monotonic_attention(chosen, previous, "recursive")
+    torch.testing.assert_close(recursive, torch.tensor([[0.0, 0.5, 0.25, 0.25]]), rtol=0, atol=0)
+    recursive.sum().backward()
+    assert chosen.grad is not None
+    assert chosen.grad.isfinite().all()
+
+
+def test_a_safe_product_has_a_gradient_at_zero() -> None:
+    x = torch.tensor([0.5, 0.0, 0.5], requires_grad=True)
+    safe_cumprod(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+
+
+def test_a_hard_attention_never_goes_back() -> None:
+    wrapper = wrapped("bahdanau-monotonic-hard", alignment_history=True)
+    set_memory(wrapper, memory_of())
+    _, state = dynamic_rnn(wrapper, draw(ROWS, 20, INPUTS), dtype=torch.float64)
+    history = state.alignment_history.stack()
+    assert ((history == 0) | (history == 1)).all()
+    places = torch.where(history.sum(2) > 0, history.argmax(2), PLACES)  # past the end, where nothing is chosen
+    assert (places.diff(dim=0) >= 0).all()
+    assert places.float().std() > 0
+
+
+def noisy(seed: Any) -> BahdanauMonotonicAttention:
+    torch.manual_seed(5)
+    memory = torch.randn(ROWS, PLACES, DEPTH)
+    return BahdanauMonotonicAttention(UNITS, memory, sigmoid_noise=1.0, sigmoid_noise_seed=seed)
+
+
+def two_looks(mechanism: Any) -> list[Tensor]:
+    query, before = torch.linspace(-1, 1, ROWS * UNITS).view(ROWS, UNITS), mechanism.initial_state(ROWS, torch.float32)
+    torch.manual_seed(6)
+    mechanism(query, before)  # builds it
+    return [mechanism(query, before)[0].detach() for _ in range(2)]
+
+
+@pytest.mark.parametrize("seed", [11, torch.Generator], ids=["seed", "generator"])
+def test_seeded_noise_is_repeatable(seed: Any) -> None:
+    def fresh() -> Any:
+        return seed if isinstance(seed, int) else seed().manual_seed(11)
+
+    first, second = two_looks(noisy(fresh())), two_looks(noisy(fresh()))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[0], two_looks(noisy(12))[0])
+
+
+def test_noise_is_for_training_only() -> None:
+    assert not torch.equal(*two_looks(noisy(None)))
+    torch.testing.assert_close(*two_looks(noisy(None).eval()), rtol=0, atol=0)
+
+
+def test_a_model_trained_with_soft_choices_decodes_with_hard_ones() -> None:
+    mechanism = LuongMonotonicAttention(UNITS, memory_of(), MEMORY_LENGTHS, score_bias_init=-1.0)
+    query, previous = looked(mechanism)
+    assert ((soft := mechanism(query, previous)[0]) > 0).any()
+    assert mechanism.attention_score_bias == -1
+    mechanism.mode = "hard"
+    hard = mechanism(query, mechanism.initial_state(ROWS, torch.float64))[0]
+    assert ((hard == 0) | (hard == 1)).all()
+    assert not torch.equal(hard, soft)
+
+
+# -- the wrapper -------------------------------------------------------------------------------------------------------
+
+
+def test_the_history_holds_the_alignments_of_every_step() -> None:
+    wrapper, inputs = wrapped("luong", alignment_history=True), draw(ROWS, 4, INPUTS)
+    _, state = dynamic_rnn(wrapper, inputs, dtype=torch.float64)
+    by_hand, expected = wrapper.zero_state(ROWS, torch.float64), list[Tensor]()
+    for time in range(4):
+        _, by_hand = wrapper(inputs[:, time], by_hand)
+        expected.append(by_hand.alignments)
+    assert isinstance(state.alignment_history, TensorArray)
+    assert_close(state.alignment_history.stack(), torch.stack(expected))
+
+
+def test_the_history_goes_on_where_rows_have_ended() -> None:
+    wrapper, inputs = wrapped("bahdanau", alignment_history=True), draw(ROWS, 4, INPUTS)
+    _, state = dynamic_rnn(wrapper, inputs, [1, 4, 2], dtype=torch.float64)
+    _, full = dynamic_rnn(wrapper, inputs, dtype=torch.float64)
+    history, expected = state.alignment_history.stack(), full.alignment_history.stack()
+    assert history.shape == (4, ROWS, PLACES)
+    for row, steps in enumerate([1, 4, 2]):
+        assert_close(history[:steps, row], expected[:steps, row])
+        assert_close(state.alignments[row], expected[steps - 1, row])
+
+
+def test_functions_and_modules_take_the_place_of_parts() -> None:
+    layer = nn.Sequential(nn.Linear(UNITS + DEPTH, 6), nn.Tanh()).double()
+    wrapper = AttentionWrapper(
+        GRUCell(UNITS),
+        LuongAttention(UNITS, memory_of()),
+        cell_input_fn=lambda inputs, attention: inputs["x"] * attention[:, :1],
+        attention_layer=layer,
+    )
+    output, state = wrapper({"x": draw(ROWS, INPUTS)}, wrapper.zero_state(ROWS, torch.float64))
+    assert wrapper.cell.input_size == INPUTS
+    context = torch.einsum("bs,bsd->bd", state.alignments, wrapper.mechanisms[0].values)
+    assert_close(output, torch.tanh(layer[0](torch.cat([state.cell_state, context], 1))))
+    assert list(tf_variables(wrapper))[-2:] == [
+        "rnn/attention_wrapper/attention_layer/0/weight",
+        "rnn/attention_wrapper/attention_layer/0/bias",
+    ]
+
+
+def test_an_attention_fn_takes_the_place_of_the_look() -> None:
+    def mean(mechanism: Any, cell_output: Tensor, state: Any, layer: Any) -> Any:
+        alignments, state = mechanism(cell_output, state)
+        return mechanism.values.mean(1), alignments, state
+
+    wrapper = AttentionWrapper(GRUCell(UNITS), LuongAttention(UNITS, memory_of()), attention_fn=mean)
+    outputs, _ = dynamic_rnn(wrapper, draw(ROWS, 2, INPUTS), dtype=torch.float64)
+    assert_close(outputs, wrapper.mechanisms[0].values.mean(1)[:, None].expand(-1, 2, -1))
+
+
+def test_an_initial_cell_state_begins_the_zero_state() -> None:
+    start = LSTMCell(UNITS).zero_state(ROWS, torch.float64)._replace(h=draw(ROWS, UNITS))
+    wrapper = AttentionWrapper(LSTMCell(UNITS), BahdanauAttention(UNITS, memory_of()), initial_cell_state=start)
+    outputs, _ = dynamic_rnn(wrapper, draw(ROWS, 2, INPUTS), dtype=torch.float64)
+    assert wrapper.zero_state(ROWS, torch.float64).cell_state.h is start.h
+    assert gradients(outputs, [start.h])[0].any()
+    assert torch.equal(copy.deepcopy(wrapper).initial_cell_state.h, start.h)
+
+
+def test_a_state_begins_from_an_encoders() -> None:
+    wrapper, encoded = wrapped("bahdanau"), draw(ROWS, UNITS)
+    state = wrapper.zero_state(ROWS, torch.float64)
+    state = state.clone(cell_state=state.cell_state._replace(h=encoded))
+    outputs, _ = dynamic_rnn(wrapper, draw(ROWS, 2, INPUTS), initial_state=state, dtype=torch.float64)
+    assert gradients(outputs, [encoded])[0].any()
+
+
+def test_other_wrappers_go_around_it_before_there_is_a_memory() -> None:
+    for around in (DropoutWrapper, lambda cell: MultiRNNCell([GRUCell(4), cell])):
+        mechanism = BahdanauAttention(UNITS)
+        cell = around(AttentionWrapper(LSTMCell(UNITS), mechanism, attention_layer_size=6))
+        for places in (5, 7):
+            mechanism.setup_memory(torch.randn(ROWS, places, DEPTH))
+            outputs, _ = dynamic_rnn(cell, torch.randn(ROWS, 4, INPUTS), LENGTHS, dtype=torch.float32)
+            assert outputs.shape == (ROWS, 4, 6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@every_mechanism
+def test_every_dtype_is_kept(name: str, dtype: torch.dtype) -> None:
+    wrapper = AttentionWrapper(GRUCell(UNITS), MECHANISMS[name](UNITS), attention_layer_size=2)
+    set_memory(wrapper, torch.randn(ROWS, PLACES, DEPTH, dtype=dtype), MEMORY_LENGTHS)
+    outputs, state = dynamic_rnn(wrapper, torch.randn(ROWS, 4, INPUTS, dtype=dtype), dtype=dtype)
+    assert {leaf.dtype for leaf in (outputs, state.cell_state, state.attention, state.alignments)} == {dtype}
+    assert {weight.dtype for weight in wrapper.parameters()} == {dtype}
+    assert outputs.isfinite().all()
+
+
+def test_autocast_computes_in_another_dtype_than_it_carries() -> None:
+    wrapper = AttentionWrapper(GRUCell(UNITS), BahdanauAttention(UNITS), attention_layer_size=2)
+    memory, inputs = torch.randn(ROWS, PLACES, DEPTH), torch.randn(ROWS, 4, INPUTS)
+    set_memory(wrapper, memory, MEMORY_LENGTHS)
+    expected, _ = dynamic_rnn(wrapper, inputs, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        set_memory(wrapper, memory, MEMORY_LENGTHS)
+        outputs, _ = dynamic_rnn(wrapper, inputs, dtype=torch.float32)
+    assert outputs.dtype == torch.float32
+    torch.testing.assert_close(outputs, expected, rtol=0.05, atol=0.02)  # bfloat16 has 8 bits, and four steps add up
+
+
+# -- the life of a module ----------------------------------------------------------------------------------------------
+
+
+def test_the_memory_is_replaced_between_batches() -> None:
+    wrapper = wrapped("bahdanau", attention_layer_size=2)
+    optimiser = torch.optim.SGD(wrapper.parameters(), lr=0.1)
+    losses: list[float] = []
+    for rows, places in [(3, 5), (2, 9), (4, 1), (3, 5)]:
+        memory, inputs = memory_of(rows, places), draw(rows, 3, INPUTS)
+        set_memory(wrapper, memory)
+        outputs, state = dynamic_rnn(wrapper, inputs, dtype=torch.float64)
+        assert state.alignments.shape == (rows, places)
+        loss = outputs.square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        assert memory.grad is not None
+        losses.append(loss.item())
+    assert len(set(losses)) == 4
+
+
+def test_the_constructors_memory_is_that_of_setup_memory() -> None:
+    memory = memory_of()
+    mechanism = BahdanauAttention(UNITS, memory, MEMORY_LENGTHS)
+    before = [mechanism.values, mechanism.keys, mechanism.mask]
+    mechanism.setup_memory(memory.detach().numpy(), torch.tensor(MEMORY_LENGTHS, dtype=torch.int32))
+    torch.testing.assert_close([mechanism.values, mechanism.keys, mechanism.mask], before, rtol=0, atol=0)
+
+
+def test_a_learned_memory_stays_its_owners() -> None:
+    learned = nn.Parameter(torch.randn(2, PLACES, DEPTH))
+    mechanism = LuongAttention(UNITS, learned)
+    assert [name for name, _ in mechanism.named_parameters()] == ["memory_layer.kernel"]
+    mechanism(torch.randn(2, UNITS), mechanism.initial_state(2, torch.float32))[0][:, 0].sum().backward()
+    assert learned.grad is not None
+
+
+@pytest.mark.parametrize(
+    "how", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))], ids=["copy", "pickle"]
+)
+@every_mechanism
+def test_copies_have_the_weights_and_not_the_memory(name: str, how: Any) -> None:
+    wrapper, memory, inputs = wrapped(name, attention_layer_size=2), memory_of(), draw(ROWS, 4, INPUTS)
+    set_memory(wrapper, memory, MEMORY_LENGTHS)
+    expected, _ = dynamic_rnn(wrapper, inputs, LENGTHS, dtype=torch.float64)
+    other = how(wrapper)
+    assert wrapper.mechanisms[0].has_memory()
+    with pytest.raises(ValueError, match="has no memory: call setup_memory"):
+        dynamic_rnn(other, inputs, LENGTHS, dtype=torch.float64)
+    set_memory(other, memory, MEMORY_LENGTHS)
+    outputs, _ = dynamic_rnn(other, inputs, LENGTHS, dtype=torch.float64)
+    torch.testing.assert_close(outputs, expected, rtol=0, atol=0)
+    assert not {id(weight) for weight in wrapper.parameters()} & {id(weight) for weight in other.parameters()}
+
+
+@every_mechanism
+def test_a_state_dict_has_the_weights_and_not_the_memory(name: str) -> None:
+    wrapper, inputs = wrapped(name, attention_layer_size=2), draw(ROWS, 4, INPUTS)
+    expected, _ = dynamic_rnn(wrapper, inputs, dtype=torch.float64)
+    assert wrapper.state_dict().keys() == dict(wrapper.named_parameters()).keys()
+    file = io.BytesIO()
+    torch.save(wrapper.state_dict(), file)
+    file.seek(0)
+    fresh = AttentionWrapper(LSTMCell(UNITS), MECHANISMS[name](UNITS), attention_layer_size=2)
+    fresh.load_state_dict(torch.load(file))  # gives an unbuilt wrapper its shapes
+    memory = wrapper.mechanisms[0].values.detach()
+    set_memory(fresh, memory, MEMORY_LENGTHS)
+    torch.testing.assert_close(dynamic_rnn(fresh, inputs, dtype=torch.float64)[0], expected, rtol=0, atol=0)
+
+
+def test_the_memory_goes_where_the_module_goes() -> None:
+    wrapper = AttentionWrapper(GRUCell(UNITS), BahdanauAttention(UNITS, torch.randn(2, PLACES, DEPTH), [5, 2]))
+    dynamic_rnn(wrapper, torch.randn(2, 3, INPUTS), dtype=torch.float32)
+    wrapper.to(torch.float64)
+    assert wrapper.mechanisms[0].keys.dtype == wrapper.mechanisms[0].values.dtype == torch.float64
+    outputs, _ = dynamic_rnn(wrapper, draw(2, 3, INPUTS), dtype=torch.float64)
+    assert outputs.dtype == torch.float64
+
+
+@every_mechanism
+def test_a_step_reads_its_batch_from_the_row_buffers_alone(name: str) -> None:
+    """With the buffers of some rows in their place, a step is the step of those rows."""
+    wrapper = wrapped(name, attention_layer_size=2)
+    buffers = wrapper.row_buffers
+    assert buffers == [f"attention_mechanisms.0.{each}" for each in ("values", "keys", "mask")]
+    assert set(buffers) == dict(wrapper.named_buffers()).keys()
+    inputs, state = draw(ROWS, INPUTS), wrapper.zero_state(ROWS, torch.float64)
+    _, state = wrapper(inputs, state)
+    output, new_state = wrapper(inputs, state)
+    for rows in (torch.tensor([2, 0]), torch.tensor([1])):
+        some = {each: wrapper.get_buffer(each)[rows] for each in buffers}
+        state_of_rows = AttentionWrapperState(*map_rows(state, rows))
+        found = torch.func.functional_call(wrapper, some, (inputs[rows], state_of_rows))
+        assert_close(flatten(found), flatten((output[rows], map_rows(new_state, rows))))
+
+
+def map_rows(state: Any, rows: Tensor) -> Any:
+    return torch.utils._pytree.tree_map(lambda leaf: leaf[rows], state)  # pyright: ignore[reportPrivateUsage]
+
+
+@every_mechanism
+def test_a_step_can_be_traced_for_any_number_of_rows(name: str) -> None:
+    wrapper = wrapped(name, attention_layer_size=2)
+
+    def step(inputs: Tensor, state: Any, *buffers: Tensor) -> Any:
+        lifted = dict(zip(wrapper.row_buffers, buffers, strict=True))
+        return torch.func.functional_call(wrapper, lifted, (inputs, state))
+
+    def arguments(rows: int) -> Any:
+        set_memory(wrapper, memory_of(rows).detach(), torch.randint(1, PLACES + 1, (rows,)))
+        state = wrapper.zero_state(rows, torch.float64)
+        return torch.randn(rows, INPUTS, dtype=torch.float64), state, *map(wrapper.get_buffer, wrapper.row_buffers)
+
+    with torch.no_grad():
+        traced = make_fx(step, tracing_mode="symbolic")(*arguments(11))
+        for rows in (11, 4):
+            fresh = arguments(rows)
+            assert_close(flatten(traced(*fresh)), flatten(step(*fresh)))
+
+
+def test_row_buffers_are_found_at_every_depth() -> None:
+    inner = AttentionWrapper(GRUCell(UNITS), LuongAttention(UNITS, memory_of()))
+    outer = AttentionWrapper(inner, [BahdanauAttention(2, memory_of(), MEMORY_LENGTHS)], attention_layer_size=[UNITS])
+    assert inner.row_buffers == ["attention_mechanisms.0.values", "attention_mechanisms.0.keys"]
+    assert sorted(outer.row_buffers) == sorted(
+        [f"cell.attention_mechanisms.0.{each}" for each in ("values", "keys")]
+        + [f"attention_mechanisms.0.{each}" for each in ("values", "keys", "mask")]
+    )
+    assert AttentionWrapper(GRUCell(UNITS), LuongAttention(UNITS)).row_buffers == []
+
+
+# -- names and configurations ------------------------------------------------------------------------------------------
+
+
+def test_weights_have_tensorflows_names() -> None:
+    wrapper = wrapped("bahdanau-monotonic-parallel", attention_layer_size=2)
+    below = "decoder/attention_wrapper"
+    mechanism = f"{below}/bahdanau_monotonic_attention"
+    assert list(tf_variables(wrapper, "decoder")) == [
+        "decoder/memory_layer/kernel",
+        f"{below}/lstm_cell/kernel",
+        f"{below}/lstm_cell/bias",
+        f"{mechanism}/query_layer/kernel",
+        f"{mechanism}/attention_v",
+        f"{mechanism}/attention_g",
+        f"{mechanism}/attention_b",
+        f"{mechanism}/attention_score_bias",
+        f"{below}/attention_layer/kernel",
+    ]
+
+
+def test_a_second_of_the_same_name_is_numbered() -> None:
+    mechanisms = [LuongAttention(UNITS, memory_of(), scale=True) for _ in range(2)]
+    wrapper = AttentionWrapper(GRUCell(UNITS), mechanisms, attention_layer_size=[2, 2], name="looks")
+    wrapper.build(INPUTS, dtype=torch.float64)
+    names = list(tf_variables(wrapper, ""))
+    assert names[:2] == ["memory_layer/kernel", "memory_layer_1/kernel"]
+    assert names[6:] == [
+        "looks/luong_attention/attention_g",
+        "looks/luong_attention_1/attention_g",
+        "looks/attention_layer/kernel",
+        "looks/attention_layer_1/kernel",
+    ]
+
+
+def test_an_unbuilt_wrapper_has_no_variables_to_show() -> None:
+    with pytest.raises(ValueError, match="memory_layer/kernel has no shape yet"):
+        tf_variables(AttentionWrapper(GRUCell(UNITS), LuongAttention(UNITS)))
+
+
+def test_initial_weights_are_tensorflows() -> None:
+    mechanism = BahdanauMonotonicAttention(100, torch.randn(2, 3, 4), normalize=True, score_bias_init=-2.5)
+    mechanism(torch.randn(2, 5), mechanism.initial_state(2, torch.float32))
+    assert mechanism.attention_g.item() == pytest.approx(0.1)
+    assert not mechanism.attention_b.any()
+    assert mechanism.attention_score_bias == -2.5
+    assert 0.1 < mechanism.attention_v.abs().max() <= (3 / 100) ** 0.5
+    scaled = LuongAttention(4, torch.randn(2, 3, 4), scale=True)
+    scaled(torch.randn(2, 4), scaled.initial_state(2, torch.float32))
+    assert scaled.attention_g == 1
+
+
+@every_mechanism
+def test_a_mechanism_comes_back_from_its_configuration(name: str) -> None:
+    mechanism = MECHANISMS[name](UNITS, memory_of())
+    config = mechanism.get_config()
+    again = type(mechanism).from_config(config)
+    assert again.get_config() == config
+    assert not again.has_memory()
+
+
+def test_a_wrapper_comes_back_from_its_configuration() -> None:
+    wrapper = wrapped("luong-scale", attention_layer_size=2, output_attention=False)
+    config = wrapper.get_config()
+    assert config["attention_mechanism"]["class_name"] == "LuongAttention"
+    config["cell"] = LSTMCell.from_config(config["cell"]["config"])
+    config["attention_mechanism"] = LuongAttention.from_config(config["attention_mechanism"]["config"])
+    again = AttentionWrapper.from_config(config)
+    again.load_state_dict(wrapper.state_dict())
+    assert isinstance(again, AttentionWrapper)
+    assert again.output_size == UNITS
+
+
+def test_a_mechanism_of_ones_own_needs_only_scores() -> None:
+    class Recent(AttentionMechanism):
+        def score(self, query: Tensor) -> Tensor:
+            places = torch.arange(self.keys.shape[1], dtype=query.dtype)
+            return places * query.abs().sum(1, keepdim=True)
+
+    wrapper = AttentionWrapper(GRUCell(UNITS), Recent(1, memory_of(), MEMORY_LENGTHS))
+    _, state = dynamic_rnn(wrapper, draw(ROWS, 4, INPUTS), dtype=torch.float64)
+    assert [int(row.argmax()) for row in state.alignments] == [length - 1 for length in MEMORY_LENGTHS]
