@@ -141,9 +141,12 @@ class AttentionWrapper(RNNCellWrapper):
 
         A step reads what belongs to a batch from its inputs, its state and these buffers, and from nowhere else.
         """
-        below: Any = self.named_modules(remove_duplicate=False)
-        mechanisms = [(path, module) for path, module in below if isinstance(module, AttentionMechanism)]
-        return [f"{path}.{name}" for path, mechanism in mechanisms for name in mechanism.row_buffers]
+        return [
+            f"{path}.{name}"
+            for path, module in named_modules(self)
+            if isinstance(module, AttentionMechanism)
+            for name in module.row_buffers
+        ]
 
     @property
     def attention_size(self) -> int:
@@ -356,6 +359,11 @@ class _Numbered:
     def __call__(self, name: str) -> str:
         self._seen[name] += 1
         return name if self._seen[name] == 1 else f"{name}_{self._seen[name] - 1}"
+
+
+def named_modules(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    """All modules in `module`, under every name they have."""
+    return list(module.named_modules(remove_duplicate=False))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _check_state(state: Any) -> None:
