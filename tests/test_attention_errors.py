@@ -130,6 +130,7 @@ def test_a_product_needs_a_query_as_wide_as_the_keys(make: Any) -> None:
     wrapper = AttentionWrapper(LSTMCell(4), mechanism)
     with pytest.raises(ValueError, match="the query has depth 4, but the keys have 3"):
         dynamic_rnn(wrapper, INPUTS, dtype=torch.float32)
+    assert not wrapper.cell.built
 
 
 @every_mechanism

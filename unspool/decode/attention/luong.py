@@ -53,17 +53,21 @@ class LuongAttention(AttentionMechanism):
             self.declare_weights("attention_g")
 
     def build(self, input_size: Any, **where: Any) -> None:
-        """Makes the weights; queries have the width of the keys."""
+        """Makes the weights; queries must have the width of the keys."""
+        self._check_depth(input_size)
         if self.scale:
             self.add_weight("attention_g", (), nn.init.ones_, **where)
 
     def check_query(self, query: Any) -> None:
         """Raises unless `query` is a matrix with a row for each of the memory's, as wide as the keys."""
         super().check_query(query)
-        if query.shape[1] != self.num_units:
+        self._check_depth(query.shape[1])
+
+    def _check_depth(self, depth: Any) -> None:
+        if depth != self.num_units:
             raise ValueError(
-                f"{self.name}: the query has depth {query.shape[1]}, but the keys have {self.num_units}; num_units "
-                "must be the width of the cell's output"
+                f"{self.name}: the query has depth {depth}, but the keys have {self.num_units}; num_units must be the "
+                "width of the cell's output"
             )
 
     def score(self, query: Tensor) -> Tensor:

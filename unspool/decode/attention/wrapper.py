@@ -97,14 +97,15 @@ class AttentionWrapper(RNNCellWrapper):
         self.name = name or self.name
         self.dtype = self.weight_dtype = None if dtype is None else as_dtype(dtype)
         self.attention_mechanisms = nn.ModuleList(mechanisms)
-        self.attention_layer_size = attention_layer_size
+        sizes_given = isinstance(attention_layer_size, list)
+        self.attention_layer_size = tuple(attention_layer_size) if sizes_given else attention_layer_size
         self.alignment_history = alignment_history
         self.cell_input_fn = cell_input_fn
         self.output_attention = output_attention
         self.attention_fn = attention_fn
         self._own_layers = attention_layer is None
         self.attention_layers = nn.ModuleList(self._layers(attention_layer_size, attention_layer))
-        self._layer_widths = [_width_of(layer) for layer in self.attention_layers]
+        self._layer_widths = tuple(_width_of(layer) for layer in self.attention_layers)
         self.initial_cell_state = None
         if initial_cell_state is not None:
             self.initial_cell_state = as_tensors(initial_cell_state, "initial_cell_state")
@@ -151,7 +152,7 @@ class AttentionWrapper(RNNCellWrapper):
     @property
     def attention_size(self) -> int:
         """The width of the attention; -1, an unknown size, while it is that of a memory that was never given."""
-        widths = self._layer_widths or [mechanism.memory_depth for mechanism in self.mechanisms]
+        widths = self._layer_widths or tuple(mechanism.memory_depth for mechanism in self.mechanisms)
         return -1 if -1 in widths else sum(widths)
 
     @property
@@ -179,7 +180,7 @@ class AttentionWrapper(RNNCellWrapper):
     # -- building ----------------------------------------------------------------------------------------------------
 
     def build(self, input_size: Any, **where: Any) -> None:
-        """Builds the cell for inputs and attention, the mechanisms for its output, and the attention layers."""
+        """Builds the mechanisms for the cell's output, the cell for inputs and attention, and the attention layers."""
         for mechanism in self.mechanisms:
             if mechanism.memory_depth < 0:
                 mechanism.check_memory()
@@ -190,9 +191,9 @@ class AttentionWrapper(RNNCellWrapper):
             inputs, attention = sizes.zeros((input_size, self.attention_size), 1, **where)
             with torch.no_grad():
                 cell_input_size = map_structure(sizes.size_of, self.cell_input_fn(inputs, attention))
-        self.build_cell(cell_input_size, **where)
         for mechanism in self.mechanisms:
             ensure_built_for(mechanism, query_size, **where)
+        self.build_cell(cell_input_size, **where)
         for mechanism, layer in zip(self.mechanisms, self.attention_layers, strict=False):
             ensure_built_for(layer, query_size + mechanism.memory_depth, **where)
 
