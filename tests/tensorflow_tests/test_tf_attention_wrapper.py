@@ -242,6 +242,7 @@ def test_customized_attention():
     outputs, state = dynamic_rnn(wrapper, torch.randn(2, 3, 4), [3, 2], dtype=torch.float32)
     assert calls == [None] * len(calls)
     assert len(calls) >= 3
-    assert outputs.shape == (2, 3, 2)
+    assert_same(outputs[0, 2], state.cell_state[0], atol=0)
+    assert_same(outputs[1, 2], torch.zeros(2), atol=0)
     assert_same(state.attention_state.sum(1), torch.tensor([3.0, 2.0]), atol=FIVE_PLACES)
     assert_same(state.attention, torch.einsum("bs,bsd->bd", state.alignments, mechanism.values), atol=FIVE_PLACES)

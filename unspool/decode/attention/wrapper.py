@@ -11,18 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from unspool import sizes
-from unspool.cells.layer import check_matrix, check_same_dtype, check_units, check_width
+from unspool.cells.layer import check_matrix, check_same_dtype, check_width
 from unspool.cells.like import ensure_built_for, variables_of, zero_state_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
-from unspool.decode.attention.dense import Dense
+from unspool.decode.attention.layers import AttentionFn, attention_layers, compute_attention, listed, width_of
 from unspool.decode.attention.mechanism import AttentionMechanism
 from unspool.decode.attention.state import AttentionWrapperState
 from unspool.dtypes import as_dtype
 from unspool.loops.tensors import as_tensors
 from unspool.structure import Structure, describe, flatten, map_structure
 from unspool.tensor_array import TensorArray
-
-AttentionFn = Callable[[AttentionMechanism, Tensor, Any, nn.Module | None], tuple[Tensor, Tensor, Any]]
 
 
 class AttentionWrapper(RNNCellWrapper):
@@ -83,7 +81,7 @@ class AttentionWrapper(RNNCellWrapper):
         dtype: Any = None,
     ) -> None:
         super().__init__(cell)
-        mechanisms, self._several = _listed(attention_mechanism)
+        mechanisms, self._several = listed(attention_mechanism)
         if not mechanisms:
             raise ValueError("attention_mechanism is empty: AttentionWrapper needs at least one mechanism")
         for mechanism in mechanisms:
@@ -104,30 +102,15 @@ class AttentionWrapper(RNNCellWrapper):
         self.output_attention = output_attention
         self.attention_fn = attention_fn
         self._own_layers = attention_layer is None
-        self.attention_layers = nn.ModuleList(self._layers(attention_layer_size, attention_layer))
-        self._layer_widths = tuple(_width_of(layer) for layer in self.attention_layers)
+        layers = attention_layers(attention_layer_size, attention_layer, len(mechanisms), self.weight_dtype)
+        self.attention_layers = nn.ModuleList(layers)
+        self._layer_widths = tuple(map(width_of, layers))
         self.initial_cell_state = None
         if initial_cell_state is not None:
             self.initial_cell_state = as_tensors(initial_cell_state, "initial_cell_state")
             for mechanism in mechanisms:
                 if mechanism.has_memory():
                     self._check_cell_state_rows(mechanism.batch_size)
-
-    def _layers(self, size: Any, layer: Any) -> list[nn.Module]:
-        """The attention layer of each mechanism; none if contexts are attentions."""
-        if size is None and layer is None:
-            return []
-        given, argument = (size, "attention_layer_size") if layer is None else (layer, "attention_layer")
-        each, _ = _listed(given)
-        if len(each) != len(self.attention_mechanisms):
-            count = len(self.attention_mechanisms)
-            raise ValueError(f"{argument} must have one entry for each mechanism, but has {len(each)} for {count}")
-        if layer is None:
-            return [Dense(check_units(argument, width), self.weight_dtype) for width in each]
-        for one in each:
-            if not isinstance(one, nn.Module):
-                raise TypeError(f"{argument} must be a module, but is {describe(one)}")
-        return each
 
     # -- sizes -------------------------------------------------------------------------------------------------------
 
@@ -340,17 +323,6 @@ class AttentionWrapper(RNNCellWrapper):
         return {**self.__dict__, "initial_cell_state": state}
 
 
-def compute_attention(
-    mechanism: AttentionMechanism, cell_output: Tensor, attention_state: Any, attention_layer: nn.Module | None
-) -> tuple[Tensor, Tensor, Any]:
-    """One look at the memory of `mechanism`: the attention, the alignments and the next attention state."""
-    alignments, next_state = mechanism(cell_output, attention_state)
-    context = torch.bmm(alignments[:, None], mechanism.values).squeeze(1)
-    if attention_layer is None:
-        return context, alignments, next_state
-    return attention_layer(torch.cat([cell_output, context], 1)), alignments, next_state
-
-
 class _Numbered:
     """Names as TensorFlow makes them different: `layer`, `layer_1`, `layer_2`."""
 
@@ -370,18 +342,3 @@ def named_modules(module: nn.Module) -> list[tuple[str, nn.Module]]:
 def _check_state(state: Any) -> None:
     if not isinstance(state, AttentionWrapperState):
         raise TypeError(f"Expected state to be an AttentionWrapperState, but it is {describe(state)}")
-
-
-def _listed(given: Any) -> tuple[list[Any], bool]:
-    """What was given as a list, and whether it was one."""
-    several = isinstance(given, list | tuple | nn.ModuleList)
-    return (list(given), True) if several else ([given], False)  # pyright: ignore[reportUnknownArgumentType]
-
-
-def _width_of(layer: nn.Module) -> int:
-    """The width of what a layer puts out: that of the last layer in it that says so."""
-    for module in reversed(list(layer.modules())):
-        width = getattr(module, "out_features", None)
-        if isinstance(width, int):
-            return width
-    raise ValueError(f"attention_layer must say its width: give {type(layer).__name__} an attribute out_features")
