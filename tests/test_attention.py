@@ -287,6 +287,17 @@ def test_the_history_goes_on_where_rows_have_ended() -> None:
         assert_close(state.alignments[row], expected[steps - 1, row])
 
 
+def test_the_history_does_not_go_by_the_time_of_a_row() -> None:
+    """A decoder may keep the state of a row that has ended, its time too."""
+    wrapper, inputs = wrapped("bahdanau", alignment_history=True), draw(ROWS, INPUTS)
+    state = wrapper.zero_state(ROWS, torch.float64)
+    for _ in range(3):
+        _, new_state = wrapper(inputs, state)
+        state = new_state._replace(time=torch.where(torch.tensor([False, True, True]), new_state.time, state.time))
+    assert torch.equal(state.time, torch.tensor([0, 3, 3]))
+    assert state.alignment_history.stack().shape == (3, ROWS, PLACES)
+
+
 def test_functions_and_modules_take_the_place_of_parts() -> None:
     layer = nn.Sequential(nn.Linear(UNITS + DEPTH, 6), nn.Tanh()).double()
     wrapper = AttentionWrapper(
@@ -316,7 +327,7 @@ def test_an_attention_fn_takes_the_place_of_the_look() -> None:
 
 
 def test_an_initial_cell_state_begins_the_zero_state() -> None:
-    start = LSTMCell(UNITS).zero_state(ROWS, torch.float64)._replace(h=draw(ROWS, UNITS))
+    start = LSTMCell(UNITS).zero_state(ROWS, torch.float64)._replace(h=draw(ROWS, UNITS).tanh())  # with a history
     wrapper = AttentionWrapper(LSTMCell(UNITS), BahdanauAttention(UNITS, memory_of()), initial_cell_state=start)
     outputs, _ = dynamic_rnn(wrapper, draw(ROWS, 2, INPUTS), dtype=torch.float64)
     assert wrapper.zero_state(ROWS, torch.float64).cell_state.h is start.h
