@@ -87,6 +87,20 @@ TENSORFLOW_TESTS = {
     "contrib/seq2seq/python/kernel_tests/beam_search_ops_test.py": {
         "GatherTreeTest": "GatherTreeOne BadParentValuesOnCPU BadParentValuesOnGPU GatherTreeBatch",
     },
+    "contrib/seq2seq/python/kernel_tests/attention_wrapper_test.py": {
+        "AttentionWrapperTest": "AttentionWrapperState AttentionWrapperStateShapePropgation BahdanauNormalizedDType "
+        "BahdanauNotNormalized BahdanauNormalized LuongNotNormalized LuongScaledDType LuongScaled NotUseAttentionLayer "
+        "_safe_cumprod _monotonic_attention BahdanauMonotonicNotNormalized BahdanauMonotonicNormalized "
+        "BahdanauMonotonicHard LuongMonotonicNotNormalized LuongMonotonicScaled LuongMonotonicHard MultiAttention "
+        "MultiAttentionWithLayerInstances MultiAttentionNoAttentionLayer SingleAttentionAsList CustomizedAttention",
+    },
+    "contrib/seq2seq/python/kernel_tests/attention_wrapper_v2_test.py": {
+        "AttentionMechanismTest": "_attention_shape_inference _get_config _layer_output _passing_memory_from_call "
+        "_save_load_layer",
+        "AttentionWrapperV2Test": "BahdanauNotNormalized BahdanauNormalized LuongNotNormalized LuongScaled "
+        "NotUseAttentionLayer BahdanauMonotonicNotNormalized BahdanauMonotonicNormalized BahdanauMonotonicHard "
+        "LuongMonotonicNotNormalized LuongMonotonicScaled LuongMonotonicHard",
+    },
 }
 
 

@@ -1,5 +1,12 @@
 """Outputs whose length is not known in advance: decoding until the model says that it is at the end."""
 
+from unspool.decode.attention.bahdanau import BahdanauAttention
+from unspool.decode.attention.luong import LuongAttention
+from unspool.decode.attention.mechanism import AttentionMechanism
+from unspool.decode.attention.monotonic import BahdanauMonotonicAttention, LuongMonotonicAttention
+from unspool.decode.attention.recurrence import monotonic_attention, safe_cumprod
+from unspool.decode.attention.state import AttentionWrapperState
+from unspool.decode.attention.wrapper import AttentionWrapper
 from unspool.decode.beam import BeamSearchDecoder, FinalBeamSearchDecoderOutput
 from unspool.decode.beam_step import BeamSearchDecoderOutput, BeamSearchDecoderState
 from unspool.decode.decoder import BasicDecoder, BasicDecoderOutput, Decoder
@@ -16,6 +23,11 @@ from unspool.decode.trees import gather_tree, gather_tree_from_array
 
 __all__ = [
     "DEFAULT_BOUND",
+    "AttentionMechanism",
+    "AttentionWrapper",
+    "AttentionWrapperState",
+    "BahdanauAttention",
+    "BahdanauMonotonicAttention",
     "BasicDecoder",
     "BasicDecoderOutput",
     "BeamSearchDecoder",
@@ -27,6 +39,8 @@ __all__ = [
     "GreedyEmbeddingHelper",
     "Helper",
     "InferenceHelper",
+    "LuongAttention",
+    "LuongMonotonicAttention",
     "NBest",
     "SampleEmbeddingHelper",
     "ScheduledEmbeddingTrainingHelper",
@@ -36,6 +50,8 @@ __all__ = [
     "dynamic_decode",
     "gather_tree",
     "gather_tree_from_array",
+    "monotonic_attention",
+    "safe_cumprod",
     "sequence_loss",
     "sequence_mask",
     "tile_batch",

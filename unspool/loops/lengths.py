@@ -10,8 +10,8 @@ from torch import Tensor
 from unspool.loops.tensors import as_tensor
 
 
-def as_lengths(sequence_length: Any) -> Tensor:
-    """`sequence_length` as an int64 vector, where it is; raises for anything that is not a vector of whole numbers.
+def as_lengths(sequence_length: Any, name: str = "sequence_length") -> Tensor:
+    """`sequence_length` (the argument `name`) as an int64 vector, where it is; raises for anything but whole numbers.
 
     >>> as_lengths([3, 1])
     tensor([3, 1])
@@ -19,18 +19,18 @@ def as_lengths(sequence_length: Any) -> Tensor:
     if type(sequence_length) in (list, tuple):
         # torch makes ints of bools among ints.
         if any(isinstance(entry, bool) or getattr(entry, "dtype", None) == torch.bool for entry in sequence_length):
-            raise TypeError(f"sequence_length must hold ints, but has a bool: {sequence_length!r}")
+            raise TypeError(f"{name} must hold ints, but has a bool: {sequence_length!r}")
         try:
             lengths = torch.as_tensor(sequence_length)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(f"sequence_length must be a vector of ints, but got {sequence_length!r}") from error
+            raise TypeError(f"{name} must be a vector of ints, but got {sequence_length!r}") from error
     else:
-        lengths = as_tensor(sequence_length, "sequence_length")
+        lengths = as_tensor(sequence_length, name)
     if lengths.dim() != 1:
-        raise ValueError(f"sequence_length must be a vector of length batch_size, but has shape {list(lengths.shape)}")
+        raise ValueError(f"{name} must be a vector of length batch_size, but has shape {list(lengths.shape)}")
     whole = not (lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool)
     if not whole and lengths.numel():  # an empty list has no dtype of its own
-        raise TypeError(f"sequence_length must hold ints, but is {lengths.dtype}")
+        raise TypeError(f"{name} must hold ints, but is {lengths.dtype}")
     return lengths.to(torch.int64)
 
 
