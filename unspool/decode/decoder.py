@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -12,12 +13,16 @@ from torch import Tensor, nn
 
 from unspool import sizes
 from unspool.cells.like import assert_like_rnncell
+from unspool.decode.free_running import FreeRunning, Model
 from unspool.decode.helpers.helper import Helper, as_shape
 from unspool.dtypes import as_dtype
+from unspool.engine import CannotPlanError, Stepper
 from unspool.loops.arguments import begin, check_state_rows
 from unspool.loops.tensors import as_tensors
 from unspool.step import gradient_sources, step
 from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure
+
+log = logging.getLogger("unspool")
 
 
 class Decoder(ABC):
@@ -92,6 +97,10 @@ class Decoder(ABC):
         """What a step sends gradients to besides inputs and state; without any step, the gradients are zero."""
         return []
 
+    def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
+        """A decode from there that leaves finished rows out, if there is such a way; None if all rows have to run."""
+        return None
+
 
 class BasicDecoderOutput(NamedTuple):
     """What a `BasicDecoder` puts out: the model's output, such as logits, and what the helper made of it.
@@ -118,6 +127,8 @@ class BasicDecoder(Decoder):
         initial_state: where the cell starts.
         output_layer: applied to the cell's output before anything is sampled: any function, such as `nn.Linear`. It is
             run once on zeros to find the size of its output.
+        keep_outputs: whether the model's outputs are returned. If only the samples matter, `rnn_output` can be left
+            empty: the logits of a whole decode take far more memory than its ids.
 
     Raises:
         TypeError: if `cell` is no cell, `helper` no `Helper`, or `output_layer` cannot be called.
@@ -139,6 +150,8 @@ class BasicDecoder(Decoder):
         helper: Helper,
         initial_state: Structure,
         output_layer: Callable[[Any], Any] | None = None,
+        *,
+        keep_outputs: bool = True,
     ) -> None:
         assert_like_rnncell("cell", cell)
         is_helper = isinstance(helper, Helper)  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -150,7 +163,7 @@ class BasicDecoder(Decoder):
         state = as_tensors(initial_state, "initial_state")
         check_namedtuples(cell.state_size, state, name="initial_state", like="cell.state_size")
         self.cell, self.helper, self.output_layer = cell, helper, output_layer
-        self.initial_state = state
+        self.initial_state, self.keep_outputs = state, bool(keep_outputs)
         self._output: Structure = None
 
     @property
@@ -162,7 +175,7 @@ class BasicDecoder(Decoder):
     def output_size(self) -> Structure:
         """The size of the output layer's output, or of the cell's without one, and of the helper's samples."""
         return BasicDecoderOutput(
-            map_structure(sizes.size_of, self._zeros_out()),
+            map_structure(sizes.size_of, self._zeros_out()) if self.keep_outputs else (),
             as_shape("helper.sample_ids_shape", self.helper.sample_ids_shape),
         )
 
@@ -170,13 +183,15 @@ class BasicDecoder(Decoder):
     def output_dtype(self) -> Structure:
         """The dtype of the output layer's output, or of the state without one, and of the helper's samples."""
         return BasicDecoderOutput(
-            map_structure(lambda leaf: leaf.dtype, self._zeros_out()), as_dtype(self.helper.sample_ids_dtype)
+            map_structure(lambda leaf: leaf.dtype, self._zeros_out()) if self.keep_outputs else (),
+            as_dtype(self.helper.sample_ids_dtype),
         )
 
     @property
     def output_padding(self) -> Structure:
         """Zeros, and the end token where the helper knows one."""
-        return BasicDecoderOutput(map_structure(lambda _: 0, self._zeros_out()), self.helper.end_token or 0)
+        zeros = map_structure(lambda _: 0, self._zeros_out()) if self.keep_outputs else ()
+        return BasicDecoderOutput(zeros, self.helper.end_token or 0)
 
     @property
     def bound(self) -> int | None:
@@ -193,7 +208,7 @@ class BasicDecoder(Decoder):
         inputs = as_tensors(inputs, "inputs")
         check_state_rows(self.initial_state, self.batch_size, "initial_state")
         self._output = None
-        self.helper.check_outputs(self.output_size.rnn_output)
+        self.helper.check_outputs(map_structure(sizes.size_of, self._zeros_out()))
         begin(self.cell, inputs, self.initial_state)
         return finished, inputs, self.initial_state
 
@@ -206,7 +221,27 @@ class BasicDecoder(Decoder):
         finished, next_inputs, next_state = self.helper.next_inputs(
             time=time, outputs=output, state=cell_state, sample_ids=sample_ids
         )
-        return BasicDecoderOutput(output, sample_ids), next_state, next_inputs, finished
+        return self.as_output(output, sample_ids), next_state, next_inputs, finished
+
+    def as_output(self, output: Structure, sample_ids: Tensor) -> BasicDecoderOutput:
+        """What a step puts out."""
+        return BasicDecoderOutput(output if self.keep_outputs else (), sample_ids)
+
+    def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
+        """By planned steps, where the helper follows rows, the cell can be planned, and nobody wants gradients."""
+        own = type(self).step is BasicDecoder.step and type(self).initialize is BasicDecoder.initialize
+        tensors = [each for each in [*flatten(inputs), *flatten(state)] if isinstance(each, Tensor)]
+        wanted = torch.is_grad_enabled() and any(each.requires_grad for each in [*self.weights(), *tensors])
+        if not own or wanted or not self.helper.follows_rows:
+            return None
+        zeros = self._zeros_out()
+        model = Model(self.cell, self.output_layer, map_structure(sizes.size_of, zeros))
+        try:
+            stepper = Stepper(model, inputs, state, flatten(zeros)[0].dtype, self.cell)
+        except CannotPlanError as reason:
+            log.info("%s is decoded with all rows at every step: %s", type(self.cell).__qualname__, reason)
+            return None
+        return FreeRunning(stepper, self.helper, inputs, state)
 
     def _zeros_out(self) -> Structure:
         """What zeros in the place of the cell's output come to: tensors with the sizes and dtypes of the outputs."""

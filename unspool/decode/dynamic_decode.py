@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from unspool.decode.decoder import Decoder
+from unspool.decode.free_running import FreeRunning
 from unspool.decode.rows import FinishedRows, as_finished
 from unspool.dtypes import as_dtype
 from unspool.loops.arguments import check_parallel_iterations, check_state_rows, scope_name
@@ -86,6 +87,9 @@ def dynamic_decode(
             progress.check_rows()
         known = decoder.bound if limit is None else limit
         bound = DEFAULT_BOUND if known is None else known
+        free = decoder.free_running(progress.inputs, progress.state) if impute and progress.all_run() else None
+        if free is not None:
+            run_free(decoder, progress, free, bound)
         while progress.time < bound and (running := progress.running()):
             take_step(decoder, progress, impute=impute and running < len(progress.finished))
         if known is None and (running := progress.running()):
@@ -121,6 +125,10 @@ class Progress:
         check_state_rows(self.inputs, len(self.finished), "an input")
         check_state_rows(self.state, len(self.finished), "the state")
 
+    def all_run(self) -> bool:
+        """Whether no row is finished yet."""
+        return self.running() == self.finished.numel()
+
     def running(self) -> int:
         """How many rows are not finished. On a GPU, this waits for it."""
         return self.finished.numel() - int(self.finished.sum())
@@ -140,6 +148,17 @@ def take_step(decoder: Decoder, progress: Progress, *, impute: bool) -> None:
     finished = as_finished(finished, now.finished.shape).to(now.finished.device)
     now.finished = finished if decoder.tracks_own_finished else finished | now.finished
     now.time += 1
+
+
+def run_free(decoder: Any, progress: Progress, free: FreeRunning, bound: int) -> None:
+    """All steps, each with the rows that still run."""
+    now = progress
+    while now.time < bound and free.left:
+        rows, output, sample_ids = free.step(now.time)
+        now.outputs.append_rows(decoder.as_output(output, sample_ids), rows)
+        now.time += 1
+    now.state, now.finished, now.lengths = free.final_state(), free.finished(), free.lengths
+    now.outputs.end(now.lengths)
 
 
 def finish(decoder: Decoder, progress: Progress, *, time_major: bool) -> tuple[Structure, Structure, Tensor]:
@@ -184,6 +203,25 @@ class Outputs:
         if finished is not None:
             leaves = [finished.pad(leaf, kind[2]) for leaf, kind in zip(leaves, self._kinds, strict=True)]
         self._steps.append(leaves)
+
+    def append_rows(self, output: Structure, rows: Tensor) -> None:
+        """Adds what a step put out for some rows; the others get their padding."""
+        leaves = flatten(output)
+        if len(rows) < self._kinds[0][0][0]:
+            for k, (shape, _, padding) in enumerate(self._kinds):
+                whole = leaves[k].new_full(shape, padding)
+                whole[rows] = leaves[k]
+                leaves[k] = whole
+        self._steps.append(leaves)
+
+    def end(self, lengths: Tensor) -> None:
+        """Puts the padding where rows had ended and ran on, because nobody had looked."""
+        if lengths.device.type == "cpu":
+            return  # where somebody always has
+        for time, leaves in enumerate(self._steps):
+            over = lengths <= time
+            for k, (shape, _, padding) in enumerate(self._kinds):
+                leaves[k] = leaves[k].masked_fill(over.reshape(-1, *[1] * (len(shape) - 1)), padding)
 
     def stacked(self, device: torch.device) -> Structure:
         """All steps, time-major; without any, they are empty tensors on `device`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -69,8 +70,8 @@ class Sampling:
             raise ValueError(f"top_p must be above 0 and at most 1, but is {self.top_p}")
 
     @torch.no_grad()
-    def __call__(self, logits: Tensor, uniform: Uniform) -> Tensor:
-        """An id for each row of `logits [batch, ids]`, int32."""
+    def __call__(self, logits: Tensor, uniform: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """An id for each row of `logits [batch, ids]`, int32; `uniform` draws a number for each."""
         probabilities, ids = self.probabilities(logits)
         chosen = choose(probabilities, uniform(len(logits), probabilities))
         return (chosen if ids is None else ids.gather(-1, chosen[:, None])[:, 0]).int()

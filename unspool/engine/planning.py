@@ -41,6 +41,7 @@ class _Plans:
     latest: Latest | None = None
     by_key: dict[Hashable, Plan | CannotPlanError] = field(default_factory=dict)
     variants: set[Hashable] = field(default_factory=set)
+    lent: set[Plan] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -130,6 +131,13 @@ def plan_of(
         ready = Ready(plan, weights, constants, adjoint, memory)
         plans.latest = Latest.of(seen, inputs, state, now, ready) if watch.steady else None
         return ready
+
+
+def keep_plan(owner: Any, plan: Plan) -> None:
+    """Keeps a plan as long as `owner` lives, so that cells which are made around it again and again share it."""
+    plans = _plans_of(owner)
+    with plans.lock:
+        plans.lent.add(plan)
 
 
 def _find(

@@ -128,6 +128,19 @@ class GreedyEmbeddingHelper(Helper):
         ids = torch.where(finished.all(), self.start_tokens.to(sample_ids), sample_ids)
         return finished, self.embedding(ids), state
 
+    @property
+    def follows_rows(self) -> bool:
+        """Not where a subclass may have another idea."""
+        return type(self) in (GreedyEmbeddingHelper, SampleEmbeddingHelper)
+
+    def follow(self, time: int, outputs: Any, state: Structure, rows: Tensor) -> tuple[Tensor, Tensor, Structure]:
+        """The ids of those rows, and what is read after them."""
+        ids = self._sample_rows(outputs, rows)
+        return ids, ids == self.end_token, self.embedding(ids)
+
+    def _sample_rows(self, outputs: Tensor, rows: Tensor) -> Tensor:
+        return outputs.argmax(-1).int()
+
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
     """Reads the embedding of an id that is drawn from the softmax of the outputs, until it is the end token.
@@ -169,6 +182,10 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
     def sample(self, time: int, outputs: Tensor, state: Structure) -> Tensor:
         """An id drawn for each row."""
         return self.sampling(outputs, self.uniform)
+
+    def _sample_rows(self, outputs: Tensor, rows: Tensor) -> Tensor:
+        # A number is drawn for every row of the batch, so that no row's depends on when others have ended.
+        return self.sampling(outputs, lambda count, like: self.uniform(self.batch_size, like)[rows])
 
 
 def _as_ids(ids: Any, name: str, rank: int, expected: str) -> Tensor:

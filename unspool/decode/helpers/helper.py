@@ -55,6 +55,15 @@ class Helper(ABC):
         """Raises if the helper cannot sample from outputs of that size; called before the first step."""
         return
 
+    @property
+    def follows_rows(self) -> bool:
+        """Whether there is a `follow`, because no row depends on another."""
+        return False
+
+    def follow(self, time: int, outputs: Any, state: Structure, rows: Tensor) -> tuple[Tensor, Tensor, Structure]:
+        """`(sample_ids, finished, next_inputs)` after step `time` of those rows of the batch alone."""
+        raise NotImplementedError(f"{type(self).__name__} has no follow")
+
     @abstractmethod
     def initialize(self) -> tuple[Any, Structure]:
         """`(finished, inputs)` before the first step."""

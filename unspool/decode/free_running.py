@@ -1,0 +1,105 @@
+"""Decoding by planned steps, in which finished rows take no part.
+
+A step of `dynamic_decode` runs all rows, since a cell might let them meet. Where the engine proves that a cell does
+not, only the rows that still run are computed: a decode of rows with different lengths costs the sum of these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unspool.decode.helpers.helper import Helper
+from unspool.engine import Stepper
+from unspool.structure import Structure, flatten, map_structure, unflatten_as
+
+LOOKS = 8
+"""On a GPU, how many steps are taken between two looks at what is finished: each look waits for the device."""
+
+
+class Model(nn.Module):
+    """A cell and the layer over its output, as one cell."""
+
+    def __init__(self, cell: Any, layer: Any, output_size: Structure) -> None:
+        super().__init__()
+        self.cell, self.layer = cell, layer
+        self.state_size, self.output_size = cell.state_size, output_size
+
+    def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
+        """One step of both."""
+        output, state = self.cell(inputs, state)
+        return (output if self.layer is None else self.layer(output)), state
+
+
+class FreeRunning:
+    """The rows of a decode that still run.
+
+    Args:
+        stepper: runs the model.
+        helper: samples from its outputs, and follows rows by themselves.
+        inputs, state: what the first step reads, with all rows.
+    """
+
+    def __init__(self, stepper: Stepper, helper: Helper, inputs: Structure, state: Structure) -> None:
+        self._stepper, self._helper = stepper, helper
+        self._inputs, self._state = inputs, state
+        self._final = [leaf.clone() for leaf in flatten(state)]
+        device, count = self._final[0].device, len(self._final[0])
+        self._rows = torch.arange(count, device=device)
+        self._ended = torch.zeros(count, dtype=torch.bool, device=device)
+        self._every = 1 if device.type == "cpu" else LOOKS
+        self.lengths = torch.zeros(count, dtype=torch.int32, device=device)
+        """How many steps each row has taken."""
+        self.row_steps = 0
+        """How many rows were computed, in all steps together."""
+
+    @property
+    def left(self) -> int:
+        """How many rows take part in the next step."""
+        return len(self._rows)
+
+    def step(self, time: int) -> tuple[Tensor, Structure, Tensor]:
+        """One step: which rows took part, the model's output for these, and what was sampled."""
+        rows, ended = self._rows, self._ended
+        output, state = self._stepper(self._inputs, self._state)
+        ids, finished, self._inputs = self._helper.follow(time, output, state, rows)
+        self.row_steps += len(rows)
+        if self._every > 1:  # some may have ended since the last look
+            state = map_structure(lambda new, old: torch.where(_beside(ended, new), old, new), state, self._state)
+        self._state, self._ended = state, ended | finished
+        self.lengths[rows] += (~ended).int()
+        if (time + 1) % self._every == 0:
+            self._look()
+        return rows, output, ids
+
+    def final_state(self) -> Structure:
+        """The state of each row after its last step."""
+        for final, leaf in zip(self._final, flatten(self._state), strict=True):
+            final[self._rows] = leaf
+        return unflatten_as(self._state, self._final)
+
+    def finished(self) -> Tensor:
+        """Which rows have come to their end."""
+        finished = torch.ones(len(self._final[0]), dtype=torch.bool, device=self._rows.device)
+        finished[self._rows] = self._ended
+        return finished
+
+    def _look(self) -> None:
+        """Leaves out the rows that have ended."""
+        if not bool(self._ended.any()):
+            return
+        over, kept = self._ended.nonzero()[:, 0], (~self._ended).nonzero()[:, 0]
+        for final, leaf in zip(self._final, flatten(self._state), strict=True):
+            final[self._rows[over]] = leaf[over]
+        self._inputs, self._state = (
+            map_structure(lambda leaf: leaf.index_select(0, kept), each) for each in (self._inputs, self._state)
+        )
+        self._stepper.keep(kept)
+        self._rows, self._ended = self._rows[kept], self._ended[kept]
+
+
+def _beside(rows: Tensor, leaf: Tensor) -> Tensor:
+    """A bool for each row, as a column beside the row's other axes."""
+    return rows.reshape(-1, *[1] * (leaf.dim() - 1))
