@@ -20,6 +20,7 @@ BENCHMARKS = {
     "inference": ANYWHERE,
     "own_cells": ANYWHERE,
     "growth": ANYWHERE,
+    "decode": ANYWHERE,
     "bfloat16": GPU_ONLY,
     "memory": GPU_ONLY,
     "swap": GPU_ONLY,

@@ -59,6 +59,16 @@ def pairs(t: Tensor) -> Tensor:
 
 
 STEPS_OF = {
+    "where the largest is": lambda c, x, h: torch.tanh(x + h @ c.w + (h @ c.w).argmax(-1, keepdim=True)),
+    "where the largest of a sum is": lambda c, x, h: torch.tanh(h + (x.relu() + h.abs()).argmax(1)[:, None]),
+    "where the largest across a row is": lambda c, x, h: torch.tanh(
+        h + (x * h)[:, :, None].expand(-1, -1, 3).transpose(1, 2).argmax(1)
+    ),
+    "where the largest of one is": lambda c, x, h: torch.tanh(h + x[:, :1].argmax(1)[:, None]),
+    "sums of vectors": lambda c, x, h: torch.tanh((h[:, :, None] * x[:, None, :]).sum(1) + h),
+    "products of columns and rows": lambda c, x, h: torch.tanh(
+        (h[:, :, None] @ x[:, None, :]).sum(2) + torch.bmm(x[:, :, None], h[:, None, :]).amax(1)
+    ),
     "minus a negative number": lambda c, x, h: torch.tanh(x + h @ c.w) * -torch.full_like(h, -0.5),
     "a number minus a negative number": lambda c, x, h: torch.tanh(x + h) - (-0.5 - torch.full_like(h, -0.25)),
     "a product of constants and rows": lambda c, x, h: torch.tanh(
@@ -175,3 +185,45 @@ def test_outputs_may_be_the_same() -> None:
     found = check(Twice())
     assert torch.equal(found["outputs 0"], found["outputs 1"])
     assert torch.equal(found["outputs 0"][:, :-1], found["outputs 2"][:, 1:])
+
+
+class Largest(RNNCell):
+    """Puts out where the largest of a row's inputs is, after a product."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.state_size, self.output_size = 1, 1
+        self.register_buffer("one", torch.eye(size, dtype=torch.float64))
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        where = (x @ self.one).argmax(-1, keepdim=True).double()
+        return where, h + where
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 63, 64, 65, 200])
+def test_of_several_largest_the_first_is_found(size: int) -> None:
+    draw = torch.Generator().manual_seed(size)
+    rows = torch.randint(-2, 3, (40, size), generator=draw).double()  # most have several largest ones
+    with torch.no_grad():
+        found, _ = dynamic_rnn(Largest(size), rows[:, None], dtype=torch.float64)
+    assert torch.equal(found[:, 0, 0].long(), rows.argmax(-1))
+
+
+@pytest.mark.parametrize("size", [2, 64, 130])
+def test_nan_comes_first(size: int) -> None:
+    rows = torch.zeros(4, size, dtype=torch.float64)
+    rows[0, size // 2] = torch.nan
+    rows[1, -1] = torch.nan
+    rows[2] = -torch.inf
+    rows[3] = torch.nan
+
+    class Read(RNNCell):
+        state_size, output_size = 1, 1
+
+        def forward(self, x: Tensor, h: Tensor) -> Any:
+            where = x.argmax(-1, keepdim=True).double()
+            return where, h + where
+
+    with torch.no_grad():
+        found, _ = dynamic_rnn(Read(), rows[:, None], dtype=torch.float64)
+    assert torch.equal(found[:, 0, 0].long(), rows.argmax(-1))

@@ -74,9 +74,14 @@ def decoded(kind: str, sample: bool, *, planned: bool, monkeypatch: pytest.Monke
     return [*flatten(outputs), *flatten(state), lengths]
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("emitter", ["c++", "interpreted"])
 @pytest.mark.parametrize("sample", [False, True], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "stack", "attention"])
-def test_it_is_what_all_rows_at_every_step_give(kind: str, sample: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_what_all_rows_at_every_step_give(
+    kind: str, sample: bool, emitter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNSPOOL_EMIT", emitter)
     runs: list[FreeRunning] = []
     make = FreeRunning.__init__
     monkeypatch.setattr(FreeRunning, "__init__", lambda self, *given: (runs.append(self), make(self, *given))[1])

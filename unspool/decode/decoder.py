@@ -232,16 +232,19 @@ class BasicDecoder(Decoder):
         own = type(self).step is BasicDecoder.step and type(self).initialize is BasicDecoder.initialize
         tensors = [each for each in [*flatten(inputs), *flatten(state)] if isinstance(each, Tensor)]
         wanted = torch.is_grad_enabled() and any(each.requires_grad for each in [*self.weights(), *tensors])
-        if not own or wanted or not self.helper.follows_rows:
+        helper = self.helper.of_rows()
+        if not own or wanted or helper is None:
             return None
         zeros = self._zeros_out()
-        model = Model(self.cell, self.output_layer, map_structure(sizes.size_of, zeros))
+        size = map_structure(sizes.size_of, zeros) if self.keep_outputs or not helper.takes_largest else ()
+        model = Model(self.cell, self.output_layer, size, helper.takes_largest)
+        ids = torch.zeros(self.batch_size, dtype=torch.int64, device=flatten(zeros)[0].device)
         try:
-            stepper = Stepper(model, inputs, state, flatten(zeros)[0].dtype, self.cell)
+            stepper = Stepper(model, inputs, (state, ids), flatten(zeros)[0].dtype, self.cell)
         except CannotPlanError as reason:
             log.info("%s is decoded with all rows at every step: %s", type(self.cell).__qualname__, reason)
             return None
-        return FreeRunning(stepper, self.helper, inputs, state)
+        return FreeRunning(stepper, helper, inputs, state)
 
     def _zeros_out(self) -> Structure:
         """What zeros in the place of the cell's output come to: tensors with the sizes and dtypes of the outputs."""

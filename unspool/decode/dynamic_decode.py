@@ -157,7 +157,7 @@ def run_free(decoder: Any, progress: Progress, free: FreeRunning, bound: int) ->
         rows, output, sample_ids = free.step(now.time)
         now.outputs.append_rows(decoder.as_output(output, sample_ids), rows)
         now.time += 1
-    now.state, now.finished, now.lengths = free.final_state(), free.finished(), free.lengths
+    now.state, now.finished, now.lengths = free.final_state(), free.finished(), free.lengths()
     now.outputs.end(now.lengths)
 
 

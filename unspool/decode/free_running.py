@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unspool.decode.helpers.helper import Helper
+from unspool.decode.helpers.helper import RowHelper
 from unspool.engine import Stepper
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
@@ -20,38 +20,49 @@ LOOKS = 8
 
 
 class Model(nn.Module):
-    """A cell and the layer over its output, as one cell."""
+    """A cell, the layer over its output, and a look for the largest logit, as one cell.
 
-    def __init__(self, cell: Any, layer: Any, output_size: Structure) -> None:
+    Args:
+        cell, layer: these.
+        output_size: of the layer's output, or () if nobody asks for it.
+        samples: whether the largest logit is looked for. Its id is a part of the state.
+    """
+
+    def __init__(self, cell: Any, layer: Any, output_size: Structure, samples: bool) -> None:
         super().__init__()
-        self.cell, self.layer = cell, layer
-        self.state_size, self.output_size = cell.state_size, output_size
+        self.cell, self.layer, self.samples = cell, layer, samples
+        self.state_size, self.output_size = (cell.state_size, torch.Size([])), output_size
 
-    def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
-        """One step of both."""
-        output, state = self.cell(inputs, state)
-        return (output if self.layer is None else self.layer(output)), state
+    def forward(self, inputs: Structure, state: tuple[Structure, Tensor]) -> tuple[Structure, tuple[Structure, Tensor]]:
+        """One step of all."""
+        inner, ids = state
+        output, inner = self.cell(inputs, inner)
+        output = output if self.layer is None else self.layer(output)
+        ids = output.argmax(-1) if self.samples else ids
+        return (() if self.output_size == () else output), (inner, ids)
 
 
 class FreeRunning:
     """The rows of a decode that still run.
 
     Args:
-        stepper: runs the model.
-        helper: samples from its outputs, and follows rows by themselves.
+        stepper: runs a `Model`.
+        helper: samples from its outputs, and says what is read next.
         inputs, state: what the first step reads, with all rows.
     """
 
-    def __init__(self, stepper: Stepper, helper: Helper, inputs: Structure, state: Structure) -> None:
+    def __init__(self, stepper: Stepper, helper: RowHelper, inputs: Structure, state: Structure) -> None:
         self._stepper, self._helper = stepper, helper
-        self._inputs, self._state = inputs, state
+        self._inputs: Structure = inputs
+        self._state: Structure = state
         self._final = [leaf.clone() for leaf in flatten(state)]
         device, count = self._final[0].device, len(self._final[0])
+        self._ids = torch.zeros(count, dtype=torch.int64, device=device)
         self._rows = torch.arange(count, device=device)
-        self._ended = torch.zeros(count, dtype=torch.bool, device=device)
+        self._ended: Tensor = torch.zeros(count, dtype=torch.bool, device=device)
         self._every = 1 if device.type == "cpu" else LOOKS
-        self.lengths = torch.zeros(count, dtype=torch.int32, device=device)
-        """How many steps each row has taken."""
+        self._lengths = torch.zeros(count, dtype=torch.int32, device=device)
+        self._time = 0
         self.row_steps = 0
         """How many rows were computed, in all steps together."""
 
@@ -63,15 +74,19 @@ class FreeRunning:
     def step(self, time: int) -> tuple[Tensor, Structure, Tensor]:
         """One step: which rows took part, the model's output for these, and what was sampled."""
         rows, ended = self._rows, self._ended
-        output, state = self._stepper(self._inputs, self._state)
-        ids, finished, self._inputs = self._helper.follow(time, output, state, rows)
+        output, (state, self._ids) = self._stepper(self._inputs, (self._state, self._ids))
+        ids = self._ids.int() if self._helper.takes_largest else self._helper.sample(output, rows)
+        finished, self._inputs = self._helper.follow(ids)
         self.row_steps += len(rows)
-        if self._every > 1:  # some may have ended since the last look
-            state = map_structure(lambda new, old: torch.where(_beside(ended, new), old, new), state, self._state)
-        self._state, self._ended = state, ended | finished
-        self.lengths[rows] += (~ended).int()
-        if (time + 1) % self._every == 0:
-            self._look()
+        self._time = time + 1
+        if self._every == 1:
+            self._state, self._ended = state, finished
+        else:  # some may have ended since the last look
+            self._state = map_structure(lambda new, old: torch.where(_beside(ended, new), old, new), state, self._state)
+            self._ended = ended | finished
+            self._lengths[rows] += (~ended).int()
+        if self._time % self._every == 0 and bool(self._ended.any()):
+            self._drop()
         return rows, output, ids
 
     def final_state(self) -> Structure:
@@ -86,18 +101,24 @@ class FreeRunning:
         finished[self._rows] = self._ended
         return finished
 
-    def _look(self) -> None:
+    def lengths(self) -> Tensor:
+        """How many steps each row has taken."""
+        if self._every == 1:
+            self._lengths[self._rows] = self._time
+        return self._lengths
+
+    def _drop(self) -> None:
         """Leaves out the rows that have ended."""
-        if not bool(self._ended.any()):
-            return
         over, kept = self._ended.nonzero()[:, 0], (~self._ended).nonzero()[:, 0]
+        if self._every == 1:
+            self._lengths[self._rows[over]] = self._time
         for final, leaf in zip(self._final, flatten(self._state), strict=True):
             final[self._rows[over]] = leaf[over]
         self._inputs, self._state = (
             map_structure(lambda leaf: leaf.index_select(0, kept), each) for each in (self._inputs, self._state)
         )
         self._stepper.keep(kept)
-        self._rows, self._ended = self._rows[kept], self._ended[kept]
+        self._rows, self._ended, self._ids = self._rows[kept], self._ended[kept], self._ids[kept]
 
 
 def _beside(rows: Tensor, leaf: Tensor) -> Tensor:

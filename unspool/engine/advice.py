@@ -45,6 +45,7 @@ ADVICE: dict[str, str] = {
     r"compiled by torch.compile": "Give the loop the cell itself; compile what is around the loop, if anything.",
     r"torch.compile is tracing": "Call the loop outside of what is compiled, or mark it torch.compiler.disable.",
     r"torch.func|forward-mode": "Nothing in the cell: the loop is differentiated in a way that only the plain loop is.",
+    r"has not been given": "Give the module its memory first, as setup_memory of an attention does.",
     r"meta device": "Nothing in the cell: give inputs that have values.",
     r"different devices": "Move the cell, its inputs and its state to one device.",
     r"special kind": "Use ordinary dense tensors for weights, inputs and states.",

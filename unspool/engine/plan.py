@@ -32,7 +32,7 @@ class Schedule:
         forward, adjoint: the phases; there is no adjoint without gradients.
         kept: what the forward phase keeps for every row and step, drawn numbers and states among it.
         from_outputs: states that need not be kept, because an output has them: its number, for each state's node.
-        constant: states that stay as they are, which the adjoint carries too.
+        constant: the memory that the adjoint needs, which it carries too.
     """
 
     forward: Phase
@@ -95,9 +95,9 @@ class Plan:
         from_outputs: dict[fx.Node, int] = {}
         if states_in_outputs:
             for old, new in zip(traced.state, traced.new_state, strict=True):
-                if old in needed and new in outputs and new is not old:
+                if old in needed and new in outputs and old not in traced.memory:
                     from_outputs[old] = outputs[new]
-        constant = [node for node in traced.constants_of_rows if node in needed]
+        constant = [node for node in traced.memory if node in needed]
         states = [node for node in traced.state if node in needed and node not in {*from_outputs, *constant}]
         kept = [*(node for node in self.draws.outputs if node in needed), *states, *products]
         moving = [node for node in traced.state if node not in constant]

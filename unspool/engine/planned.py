@@ -18,7 +18,6 @@ from unspool.engine.phase import Phase, add_sums
 from unspool.engine.plan import Plan, Schedule, differentiable
 from unspool.engine.random import RandomState
 from unspool.engine.space import empty
-from unspool.engine.trace import Trace
 
 Tensors = list[Tensor]
 
@@ -36,7 +35,6 @@ class Call:
         swap: whether what is kept waits in host memory.
         constants: the tensors that the step uses besides weights.
         replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients, if there are any.
-        memories: how many of the last states are buffers of the cell, which are not among the results.
     """
 
     plan: Plan
@@ -47,7 +45,11 @@ class Call:
     swap: bool
     constants: Values
     replay: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None
-    memories: int = 0
+
+    @property
+    def memories(self) -> int:
+        """How many of the last states are memory, which is not among the results."""
+        return len(self.plan.trace.memory)
 
     @property
     def schedule(self) -> Schedule:
@@ -146,7 +148,7 @@ def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> 
         carried = [layout.sort(leaf) for leaf in state]
         for start, stop in call.segments():
             if checkpoints and history is not None:
-                history.keep([leaf[: layout.counts[start]] for leaf in _changing(traced, carried)])
+                history.keep([leaf[: layout.counts[start]] for leaf in carried[: len(carried) - call.memories]])
             for begin, end in call.chunks(start, stop):
                 drawn = call.plan.draw(layout.counts[begin:end])
                 carried, values = _forward_chunk(
@@ -190,11 +192,6 @@ def _forward_chunk(
 def _places(layout: Layout, leaves: Values, begin: int, end: int) -> Values:
     """Where the core may write at once what goes to `leaves`; nowhere if its rows have changed places."""
     return {} if layout.sorted else {node: layout.take(leaf, begin, end) for node, leaf in leaves.items()}
-
-
-def _changing(traced: Trace, state: Tensors) -> Tensors:
-    """The states that steps change."""
-    return [leaf for leaf, old, new in zip(state, traced.state, traced.new_state, strict=True) if new is not old]
 
 
 def _no_autocast(device: torch.device) -> AbstractContextManager[Any]:
@@ -302,11 +299,8 @@ def _kept_chunks(
     assert shared is not None
     drawn_nodes = [node for node in schedule.kept if node in call.plan.draws.outputs]
     drawn = [dict(zip(drawn_nodes, history.take(), strict=True)) for _ in chunks]
-    changing, rows = iter(history.take()), call.layout.counts[start]
-    carried = [
-        first[old][:rows] if new is old else next(changing)
-        for old, new in zip(call.plan.trace.state, call.plan.trace.new_state, strict=True)
-    ]
+    rows = call.layout.counts[start]
+    carried = [*history.take(), *(first[node][:rows] for node in call.plan.trace.memory)]
     again: list[Values] = []
     for begin, end in chunks:
         carried, values = _forward_chunk(call, schedule.forward, shared, inputs, drawn.pop(), carried, begin, end, None)

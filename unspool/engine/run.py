@@ -109,7 +109,6 @@ def prepare(
         options.swap_memory and device.type == "cuda",
         ready.constants,
         Replay.of(cell, weights, ready.memory, inputs, state, output_dtype, layout, steps) if adjoint else None,
-        len(ready.memory),
     )
     call.start()  # which may still find a reason
     return call, tensors

@@ -50,8 +50,9 @@ class Trace:
 
     `outputs` and `new_state` are computed from `weights`, `inputs` and `state`; the gradients `d_weights`, `d_inputs`
     and `d_state` also from `d_outputs` and `d_new_state`. A gradient that is not wanted, or that is zero, is None.
-    `rows` is the number of rows. `literals` are tensors that the step makes of numbers, and `constants` those that it
-    uses without being given them; both by their nodes.
+    `rows` is the number of rows. `memory` are the last of the states: buffers with a row for each of the batch, which
+    every step hands on as they are. `literals` are tensors that the step makes of numbers, and `constants` those that
+    it uses without being given them; both by their nodes.
     """
 
     graph: fx.Graph
@@ -59,6 +60,7 @@ class Trace:
     weights: list[fx.Node]
     inputs: list[fx.Node]
     state: list[fx.Node]
+    memory: list[fx.Node]
     d_outputs: list[fx.Node]
     d_new_state: list[fx.Node]
     literals: dict[fx.Node, Tensor]
@@ -71,11 +73,6 @@ class Trace:
 
     def _results(self) -> tuple[list[Any], ...]:
         return self._final or self.graph.output_node().args[0]  # pyright: ignore[reportReturnType]
-
-    @property
-    def constants_of_rows(self) -> list[fx.Node]:
-        """The states that every step hands on as they are."""
-        return [old for old, new in zip(self.state, self.new_state, strict=True) if new is old]
 
     @property
     def outputs(self) -> list[fx.Node]:
@@ -185,7 +182,9 @@ def trace(
     held = {node: getattr(module, str(node.target)) for node in graph.nodes if node.op == "get_attr"}
     literals = {node: tensor for node, tensor in held.items() if _is_literal(node)}
     constants = {node: tensor for node, tensor in held.items() if node not in literals}
-    return Trace(graph, count, *_cut(placeholders, counts), literals=literals, constants=constants)
+    lifted, x, s, d_outputs, d_new_state = _cut(placeholders, counts)
+    remembered = s[len(s) - len(memory) :]
+    return Trace(graph, count, lifted, x, s, remembered, d_outputs, d_new_state, literals, constants)
 
 
 def _make_graph(function: Any, fakes: list[Tensor]) -> fx.GraphModule:

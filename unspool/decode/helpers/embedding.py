@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unspool.decode.helpers.helper import Helper, check_logits
+from unspool.decode.helpers.helper import Helper, RowHelper, check_logits
 from unspool.decode.sampling import Sampling, Uniform
 from unspool.loops.tensors import as_tensor
 from unspool.structure import Structure, describe
@@ -128,18 +128,9 @@ class GreedyEmbeddingHelper(Helper):
         ids = torch.where(finished.all(), self.start_tokens.to(sample_ids), sample_ids)
         return finished, self.embedding(ids), state
 
-    @property
-    def follows_rows(self) -> bool:
+    def of_rows(self) -> RowHelper | None:
         """Not where a subclass may have another idea."""
-        return type(self) in (GreedyEmbeddingHelper, SampleEmbeddingHelper)
-
-    def follow(self, time: int, outputs: Any, state: Structure, rows: Tensor) -> tuple[Tensor, Tensor, Structure]:
-        """The ids of those rows, and what is read after them."""
-        ids = self._sample_rows(outputs, rows)
-        return ids, ids == self.end_token, self.embedding(ids)
-
-    def _sample_rows(self, outputs: Tensor, rows: Tensor) -> Tensor:
-        return outputs.argmax(-1).int()
+        return EmbeddedRows(self) if type(self) in (GreedyEmbeddingHelper, SampleEmbeddingHelper) else None
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
@@ -183,9 +174,29 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
         """An id drawn for each row."""
         return self.sampling(outputs, self.uniform)
 
-    def _sample_rows(self, outputs: Tensor, rows: Tensor) -> Tensor:
-        # A number is drawn for every row of the batch, so that no row's depends on when others have ended.
-        return self.sampling(outputs, lambda count, like: self.uniform(self.batch_size, like)[rows])
+
+class EmbeddedRows:
+    """A helper of this file, for some rows of its batch.
+
+    >>> rows = EmbeddedRows(GreedyEmbeddingHelper(torch.eye(4), [0, 0], end_token=3))
+    >>> rows.takes_largest, rows.follow(torch.tensor([3]))[0]
+    (True, tensor([True]))
+    """
+
+    def __init__(self, helper: GreedyEmbeddingHelper) -> None:
+        self._helper = helper
+        self.takes_largest = not isinstance(helper, SampleEmbeddingHelper)
+
+    def sample(self, outputs: Tensor, rows: Tensor) -> Tensor:
+        """The largest, or a draw: a number is drawn for every row of the batch, whether it has ended or not."""
+        helper = self._helper
+        if not isinstance(helper, SampleEmbeddingHelper):
+            return outputs.argmax(-1).int()
+        return helper.sampling(outputs, lambda count, like: helper.uniform(helper.batch_size, like)[rows])
+
+    def follow(self, sample_ids: Tensor) -> tuple[Tensor, Any]:
+        """The end token ends a row; the embeddings of ids are read."""
+        return sample_ids == self._helper.end_token, self._helper.embedding(sample_ids)
 
 
 def _as_ids(ids: Any, name: str, rank: int, expected: str) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -55,14 +55,9 @@ class Helper(ABC):
         """Raises if the helper cannot sample from outputs of that size; called before the first step."""
         return
 
-    @property
-    def follows_rows(self) -> bool:
-        """Whether there is a `follow`, because no row depends on another."""
-        return False
-
-    def follow(self, time: int, outputs: Any, state: Structure, rows: Tensor) -> tuple[Tensor, Tensor, Structure]:
-        """`(sample_ids, finished, next_inputs)` after step `time` of those rows of the batch alone."""
-        raise NotImplementedError(f"{type(self).__name__} has no follow")
+    def of_rows(self) -> RowHelper | None:
+        """The same for some rows of the batch alone, if no row depends on another; None if it may."""
+        return None
 
     @abstractmethod
     def initialize(self) -> tuple[Any, Structure]:
@@ -77,6 +72,21 @@ class Helper(ABC):
         self, time: int, outputs: Structure, state: Structure, sample_ids: Tensor
     ) -> tuple[Any, Structure, Structure]:
         """`(finished, next_inputs, next_state)` after step `time`."""
+
+
+class RowHelper(Protocol):
+    """Samples, and says what is read next, for some rows of a batch by themselves."""
+
+    takes_largest: bool
+    """Whether the sample is the id with the largest logit, whatever the row."""
+
+    def sample(self, outputs: Any, rows: Tensor) -> Tensor:
+        """What a step comes to, for those rows of the batch."""
+        ...
+
+    def follow(self, sample_ids: Tensor) -> tuple[Tensor, Structure]:
+        """`(finished, next_inputs)` after these samples."""
+        ...
 
 
 class CustomHelper(Helper):

@@ -143,6 +143,28 @@ template <typename T> inline T expm1(T x) {
 // 0 for NaN, as torch has it.
 template <typename T> inline T sign(T x) { return T((x > 0) - (x < 0)); }
 
+// Whether a number comes before the largest so far: NaN is larger than any, and of equals the first counts.
+template <typename T> inline bool exceeds(T x, T largest) { return x > largest || (x != x && largest == largest); }
+
+// Where the largest of some numbers is. Most of them are only compared, many at a time, with the largest so far.
+template <typename T> inline int64_t argmax(const T* numbers, int64_t count) {
+  constexpr int64_t kBlock = 64;
+  int64_t where = 0;
+  T largest = -HUGE_VAL;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = begin + kBlock < count ? begin + kBlock : count;
+    int any = 0;
+    #pragma omp simd reduction(| : any)
+    for (int64_t i = begin; i < end; i++) any |= exceeds(numbers[i], largest);
+    for (int64_t i = begin; any && i < end; i++)
+      if (exceeds(numbers[i], largest)) {
+        where = i;
+        largest = numbers[i];
+      }
+  }
+  return where;
+}
+
 // The larger and the smaller of two; NaN if either is.
 template <typename T> inline T larger(T a, T b) { return a > b || a != a ? a : b; }
 template <typename T> inline T smaller(T a, T b) { return a < b || a != a ? a : b; }

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from unspool.engine.emit.cpp.row import Row
 from unspool.engine.emit.cpp.scalars import literal
 from unspool.engine.emit.cpp.strided import Ref
@@ -43,6 +45,17 @@ def _extreme(fold: str) -> Rule:
         return row.reduce(result.name, fold, ref, _dims(instruction))
 
     return rule
+
+
+def _argmax(row: Row, instruction: Instruction) -> Ref:
+    ref, dims = first(row, instruction), _dims(instruction)
+    if not ref.buffer.dtype.is_floating_point or len(dims) != 1:
+        raise CannotEmitError(f"{instruction.operation} has no C++ form for {ref.buffer.dtype} over {dims}")
+    (dim,) = (each % len(ref.shape) for each in dims)
+    name = instruction.results[0].name
+    if ref.shape[dim] < 2:
+        return row.constant(0, torch.int64, tuple(1 if k == dim else size for k, size in enumerate(ref.shape)))
+    return row.search(name, ref, dim)
 
 
 def _mean_of(row: Row, name: str, ref: Ref, dims: Sequence[int]) -> Ref:
@@ -151,6 +164,7 @@ REDUCTIONS: dict[Any, Rule] = {
     aten.sum.dim_IntList: _sum,
     aten.mean.dim: _mean,
     aten.amax.default: _extreme("max"),
+    aten.argmax.default: _argmax,
     aten.amin.default: _extreme("min"),
     aten.var.correction: _var,
     aten.std.correction: _std,

@@ -116,6 +116,13 @@ class Row:
         shape = tuple(1 if dim in folded else size for dim, size in enumerate(ref.shape))
         return self.reshape(target, shape)
 
+    def search(self, name: str, ref: Ref, dim: int) -> Ref:
+        """Where along `dim`, which stays with size one, the largest element is."""
+        kept = [each for each in range(len(ref.shape)) if each != dim]
+        target = self.new(name, torch.int64, [ref.shape[each] for each in kept])
+        self.statements.append(Reduce(target, "argmax", ref.permute([*kept, dim]), self.source))
+        return self.reshape(target, tuple(1 if each == dim else size for each, size in enumerate(ref.shape)))
+
     def reshape(self, ref: Ref, shape: Sequence[int]) -> Ref:
         """The same elements under another shape, copied if need be."""
         same = ref.reshape(shape)

@@ -17,7 +17,7 @@ from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 ALIGNED = 64
 APART = 5 * 64
 """Bytes between the buffers of a row: a cache has few places for what is a power of two apart, as vectors often are."""
-FOLDS = {"sum": ("+=", 0.0), "max": ("larger", -math.inf), "min": ("smaller", math.inf)}
+FOLDS = {"sum": ("+=", 0.0), "max": ("larger", -math.inf), "min": ("smaller", math.inf), "argmax": ("exceeds", 0)}
 
 
 @dataclass(frozen=True)
@@ -213,6 +213,8 @@ class _Body:
         if isinstance(first, Contract):
             return self._contract(first)
         folds = [each for each in self._loop.statements if isinstance(each, Reduce)]
+        if len(self._loop.statements) == 1 and folds and folds[0].fold == "argmax" and self._lies_in_line():
+            return self._searched(folds[0])
         lines = list(self._lines())
         if self._sums_vectors:
             return self._vectors(folds, "".join(lines))
@@ -223,13 +225,30 @@ class _Body:
         fixed = "".join(self._fixed.values())
         if not folds:
             return "{\n" + indent(fixed + inner, "  ") + "}\n" if fixed else inner
-        starts = "".join(
-            f"{TYPES[each.target.buffer.dtype]} {each.target.buffer.name}_fold = "
-            f"{literal(FOLDS[each.fold][1], each.target.buffer.dtype)};\n"
-            for each in folds
-        )
+        starts = "".join(map(self._start, folds))
         ends = "".join(self._write(each.target, f"{each.target.buffer.name}_fold", self._kept) for each in folds)
         return self._nest(0, self._kept, fixed + starts + inner + ends, "")
+
+    def _lies_in_line(self) -> bool:
+        (ref,) = self._loop.statements[0].reads()
+        return _as(ref.root(), self._dims).strides[-1] == 1
+
+    def _searched(self, each: Reduce) -> str:
+        """A search through memory, all at once."""
+        last = len(self._dims) - 1
+        found = f"unspool::argmax(&{self._element(each.argument, last + 1)}, {self._dims[last]})"
+        body = f"const int64_t i{last} = 0;\n" + self._write(each.target, found, self._kept)
+        title = _comment(each.source) if each.source else ""
+        return self._nest(0, self._kept, title + body, "")
+
+    def _start(self, each: Reduce) -> str:
+        """The variables that a fold goes on in."""
+        kind, name = TYPES[each.target.buffer.dtype], each.target.buffer.name
+        text = f"{kind} {name}_fold = {literal(FOLDS[each.fold][1], each.target.buffer.dtype)};\n"
+        if each.fold == "argmax":
+            own = each.argument.buffer.dtype
+            text += f"{TYPES[own]} {name}_largest = {literal(-math.inf, own)};\n"
+        return text
 
     def _lies_across(self) -> bool:
         """Whether what is summed lies far apart, and what is kept side by side: vectors are then added up."""
@@ -273,7 +292,12 @@ class _Body:
                     own = self._element(each.target, self._kept)
                 value = self._read(each.argument)
                 sign = FOLDS[each.fold][0]
-                yield f"{own} += {value};\n" if sign == "+=" else f"{own} = unspool::{sign}({own}, {value});\n"
+                if each.fold == "argmax":
+                    largest, here = f"{each.target.buffer.name}_largest", f"i{len(self._dims) - 1}"
+                    yield f"if (unspool::exceeds({value}, {largest})) {{\n"
+                    yield f"  {own} = {here};\n  {largest} = {value};\n}}\n"
+                else:
+                    yield f"{own} += {value};\n" if sign == "+=" else f"{own} = unspool::{sign}({own}, {value});\n"
             else:
                 yield from self._computed(each)
 
