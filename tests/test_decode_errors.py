@@ -226,7 +226,7 @@ def test_a_cell_must_leave_its_state_alone() -> None:
 
 def test_a_cell_must_keep_its_containers() -> None:
     cell = Returns(D, D, lambda inputs, state: (inputs, (state,)))
-    with pytest.raises(ValueError, match="the decoder's next state is a tuple of 1, but the state is a Tensor"):
+    with pytest.raises(ValueError, match="the cell's new state is a tuple of 1, but its state is a Tensor"):
         dynamic_decode(BasicDecoder(cell, training(), STATE))
 
 

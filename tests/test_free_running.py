@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from unspool import (
     AttentionWrapper,
@@ -19,6 +20,7 @@ from unspool import (
     MultiRNNCell,
     RNNCell,
     SampleEmbeddingHelper,
+    TrainingHelper,
     dynamic_decode,
 )
 from unspool.decode.free_running import FreeRunning
@@ -158,3 +160,32 @@ def test_a_cell_that_lets_rows_meet_is_decoded_with_all_of_them(caplog: pytest.L
     with torch.no_grad(), caplog.at_level(logging.INFO, "unspool"):
         dynamic_decode(BasicDecoder(Meeting(), helper, torch.randn(3, V)), maximum_iterations=4)
     assert "decoded with all rows at every step" in caplog.text
+
+
+# -- teacher forcing ---------------------------------------------------------------------------------------------------
+
+
+def test_teacher_forcing_runs_by_one_plan_with_the_layer_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell, layer = model("LSTM")
+    monkeypatch.setattr(LSTMCell, "forward", _only_traced(LSTMCell.forward))
+    inputs = torch.randn(B, 9, E, dtype=torch.float64)
+    before = planning.traces
+    for lengths in ([9, 2, 0, 5, 9], [1, 1, 1, 0, 3]):
+        helper = TrainingHelper(inputs, lengths)
+        decoder = BasicDecoder(cell, helper, cell.zero_state(B, torch.float64), layer)
+        outputs, _, found = dynamic_decode(decoder)
+        assert found.tolist() == lengths
+        assert outputs.rnn_output.shape == (B, max(lengths), V)
+        outputs.rnn_output.sum().backward()
+    assert planning.traces <= before + 1
+    assert all(weight.grad is not None for weight in [*cell.parameters(), *layer.parameters()])
+
+
+def _only_traced(forward: Any) -> Any:
+    """A step that may be traced, but not run."""
+
+    def step(self: Any, inputs: Tensor, state: Any) -> Any:
+        assert isinstance(inputs, FakeTensor) or inputs.__class__ is not Tensor, "a step was run in Python"
+        return forward(self, inputs, state)
+
+    return step

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from unspool import sizes
+from unspool import engine, sizes
 from unspool.cells.like import assert_like_rnncell
-from unspool.decode.free_running import FreeRunning, Model
+from unspool.decode.free_running import FreeRunning
 from unspool.decode.helpers.helper import Helper, as_shape
+from unspool.decode.helpers.training import TrainingHelper
+from unspool.decode.models import Layered, Model
 from unspool.dtypes import as_dtype
 from unspool.engine import CannotPlanError, Stepper
 from unspool.loops.arguments import begin, check_state_rows
@@ -96,6 +98,10 @@ class Decoder(ABC):
     def weights(self) -> list[Tensor]:
         """What a step sends gradients to besides inputs and state; without any step, the gradients are zero."""
         return []
+
+    def known_steps(self, steps: int) -> tuple[Structure, Structure, Tensor] | None:
+        """At most so many steps in one go, if all inputs are known: time-major outputs, final state, lengths."""
+        return None
 
     def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
         """A decode from there that leaves finished rows out, if there is such a way; None if all rows have to run."""
@@ -227,13 +233,33 @@ class BasicDecoder(Decoder):
         """What a step puts out."""
         return BasicDecoderOutput(output if self.keep_outputs else (), sample_ids)
 
+    def known_steps(self, steps: int) -> tuple[Structure, Structure, Tensor] | None:
+        """With teacher forcing, a decode is a loop over known inputs, and the engine runs it as such."""
+        if not self._steps_are_own or type(self.helper) is not TrainingHelper:
+            return None
+        zeros = self._zeros_out()
+        cell = self.cell
+        if self.output_layer is not None:
+            cell = Layered(cell, self.output_layer, map_structure(sizes.size_of, zeros))
+        lengths = self.helper.lengths.clamp(max=steps)
+        inputs = map_structure(lambda leaf: leaf[:steps], self.helper.inputs)
+        dtype = flatten(zeros)[0].dtype
+        outputs, state = engine.run(cell, inputs, lengths, self.initial_state, dtype, engine.Options(), self.cell)
+        running = torch.arange(steps, device=lengths.device)[:, None] < lengths
+        ids = torch.where(running, outputs.argmax(-1), self.helper.end_token or 0).int()
+        return self.as_output(outputs, ids), state, lengths.int()
+
+    @property
+    def _steps_are_own(self) -> bool:
+        """Whether no subclass has another idea of a step."""
+        return type(self).step is BasicDecoder.step and type(self).initialize is BasicDecoder.initialize
+
     def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
         """By planned steps, where the helper follows rows, the cell can be planned, and nobody wants gradients."""
-        own = type(self).step is BasicDecoder.step and type(self).initialize is BasicDecoder.initialize
         tensors = [each for each in [*flatten(inputs), *flatten(state)] if isinstance(each, Tensor)]
         wanted = torch.is_grad_enabled() and any(each.requires_grad for each in [*self.weights(), *tensors])
         helper = self.helper.of_rows()
-        if not own or wanted or helper is None:
+        if not self._steps_are_own or wanted or helper is None:
             return None
         zeros = self._zeros_out()
         size = map_structure(sizes.size_of, zeros) if self.keep_outputs or not helper.takes_largest else ()

@@ -14,7 +14,7 @@ from unspool.engine import plain
 from unspool.engine.layout import Layout
 from unspool.engine.memory import Memory, default_memory
 from unspool.engine.planned import Call
-from unspool.engine.planning import plan_of
+from unspool.engine.planning import keep_plan, plan_of
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.replay import Replay
 from unspool.structure import Structure, flatten, unflatten_as
@@ -44,6 +44,7 @@ def run(
     state: Structure,
     output_dtype: torch.dtype,
     options: Options,
+    owner: Any = None,
 ) -> tuple[Structure, Structure]:
     """Runs `cell` over time-major `inputs`; returns its outputs, time-major, and its final state.
 
@@ -59,9 +60,12 @@ def run(
         state: the initial state.
         output_dtype: the dtype of the outputs.
         options: how to run it.
+        owner: who keeps the plan, if the cell was only made for the occasion.
     """
     try:
         call, tensors = prepare(cell, inputs, lengths, state, output_dtype, options)
+        if owner is not None:
+            keep_plan(owner, call.plan)
     except CannotPlanError as reason:
         _say_once(cell, str(reason))
         return plain.run(cell, inputs, lengths, state, output_dtype)
