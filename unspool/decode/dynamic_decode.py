@@ -167,7 +167,7 @@ def run_free(decoder: Any, progress: Progress, free: FreeRunning, bound: int) ->
         now.outputs.append_rows(decoder.as_output(output, sample_ids), rows)
         now.time += 1
     now.state, now.finished, now.lengths = free.final_state(), free.finished(), free.lengths()
-    now.outputs.end(now.lengths)
+    now.time = now.outputs.end(now.lengths)
 
 
 def finish(decoder: Decoder, progress: Progress, *, time_major: bool) -> tuple[Structure, Structure, Tensor]:
@@ -229,14 +229,16 @@ class Outputs:
                 leaves[k] = whole
         self._steps.append(leaves)
 
-    def end(self, lengths: Tensor) -> None:
-        """Puts the padding where rows had ended and ran on, because nobody had looked."""
+    def end(self, lengths: Tensor) -> int:
+        """Puts the padding where rows had ended and ran on, because nobody had looked; returns how many steps count."""
         if lengths.device.type == "cpu":
-            return  # where somebody always has
+            return len(self._steps)  # where somebody always has
+        del self._steps[int(lengths.max()) :]
         for time, leaves in enumerate(self._steps):
             over = lengths <= time
             for k, (shape, _, padding) in enumerate(self._kinds):
                 leaves[k] = leaves[k].masked_fill(over.reshape(-1, *[1] * (len(shape) - 1)), padding)
+        return len(self._steps)
 
     def stacked(self, device: torch.device) -> Structure:
         """All steps, time-major; without any, they are empty tensors on `device`."""
