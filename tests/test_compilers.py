@@ -201,6 +201,7 @@ from pathlib import Path
 from unspool.engine.emit.cpp.build import Build
 
 def interrupted():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a program in the background does not have
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
         made.library()
