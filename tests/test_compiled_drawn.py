@@ -162,6 +162,7 @@ def started(seeds: range) -> list[Case]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compiled, "__init__", note)
+        patch.setattr(phase, "NEAR", 0)
         patch.setattr(phase, "Module", lambda: Joined(together, next(number)))
         cases = [case for case in map(Case, seeds) if case.prepare(made)]
     together.start()

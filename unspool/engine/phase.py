@@ -43,13 +43,14 @@ class Phase:
         self.passed_over: dict[str, str] = {}
         """Emitters that do not run the core, each with the reason."""
         self._labels, self._device = labels, trace.inputs[0].meta["val"].device
+        self._near = sum(node.meta["val"].nbytes for node in trace.weights) <= NEAR
         parts = (split.before, split.core, split.after)
         self.sums = [node for part in parts for node in part.outputs if labels[node] == SUMMED]
         self._parts: dict[bool, Parts] = {}
 
     def parts(self, rows: float) -> Parts:
         """What runs a call with so many rows a step."""
-        wide = self._device.type == "cpu" and rows >= WIDE * torch.get_num_threads()
+        wide = self._device.type == "cpu" and (self._near or rows >= WIDE * torch.get_num_threads())
         with _choosing:
             if wide not in self._parts:
                 self._parts[wide] = self._choose(wide)
@@ -146,6 +147,8 @@ if hasattr(os, "register_at_fork"):
 
 WIDE = 8
 """Rows a thread with which products are as fast at every step as for many steps at once."""
+NEAR = 1 << 19
+"""Bytes of weights that stay in a processor's own cache, so that products are so with any number of rows."""
 
 
 def _check_allowed(device: torch.device) -> None:
