@@ -89,9 +89,9 @@ class Case:
         for memory in memories:
             call, _ = prepare(self.cell, inputs, lengths, self.state, self.dtype, Options(memory=memory))
             forward = call.plan.inference.forward if isinstance(memory, Checkpoint) else call.schedule.forward
-            for phase in (forward, call.schedule.forward, call.schedule.adjoint):
-                if phase is not None:
-                    phase.parts(call.layout.mean_rows)
+            for each in (forward, call.schedule.forward, call.schedule.adjoint):
+                if each is not None:
+                    each.parts(call.layout.mean_rows)
 
 
 def _loop(memory: Memory | None) -> Run:
