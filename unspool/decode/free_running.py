@@ -31,7 +31,7 @@ class FreeRunning:
         self._inputs: Structure = inputs
         self._state: Structure = state
         self._final = [leaf.clone() for leaf in flatten(state)]
-        device, count = self._final[0].device, len(self._final[0])
+        device, count = flatten(inputs)[0].device, len(flatten(inputs)[0])
         self._ids = torch.zeros(count, dtype=torch.int64, device=device)
         self._rows = torch.arange(count, device=device)
         self._ended: Tensor = torch.zeros(count, dtype=torch.bool, device=device)
@@ -72,7 +72,7 @@ class FreeRunning:
 
     def finished(self) -> Tensor:
         """Which rows have come to their end."""
-        finished = torch.ones(len(self._final[0]), dtype=torch.bool, device=self._rows.device)
+        finished = torch.ones_like(self._lengths, dtype=torch.bool)
         finished[self._rows] = self._ended
         return finished
 
