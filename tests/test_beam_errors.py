@@ -45,7 +45,7 @@ def test_what_is_changed_below_is_good():
         (dict(end_token=-1), ValueError, "end_token must not be negative, but is -1"),
         (dict(end_token=[1]), ValueError, r"end_token must be a scalar, but has shape \[1\]"),
         (dict(end_token=torch.tensor([1, 2])), ValueError, r"end_token must be a scalar, but has shape \[2\]"),
-        (dict(end_token=1.0), TypeError, "end_token must be an integer, but is 1.0"),
+        (dict(end_token=1.0), TypeError, "end_token must hold ints, but is torch.float32"),
         (dict(end_token=None), ValueError, "end_token: None values not supported"),
         (
             dict(end_token=5, embedding=torch.zeros(5, 5)),
@@ -62,11 +62,11 @@ def test_what_is_changed_below_is_good():
             ValueError,
             "end_token is 4, but cell.output_size is for 4 tokens, 0 to 3",
         ),
-        (dict(start_tokens=0), ValueError, r"start_tokens must have one token per row, \[batch\], but has shape \[\]"),
+        (dict(start_tokens=0), ValueError, r"start_tokens must be a vector \[batch\], but has shape \[\]"),
         (dict(start_tokens=torch.zeros(2, 3, dtype=torch.int64)), ValueError, r"but has shape \[2, 3\]"),
-        (dict(start_tokens=torch.zeros(2)), TypeError, "start_tokens must be integers, but they are torch.float32"),
+        (dict(start_tokens=torch.zeros(2)), TypeError, "start_tokens must hold ints, but is torch.float32"),
         (dict(start_tokens=[0, 6]), ValueError, r"start_tokens\[1\] is 6, but embedding is for 6 tokens"),
-        (dict(embedding=torch.zeros(6)), ValueError, r"embedding must be \[tokens, depth...\] or a function"),
+        (dict(embedding=torch.zeros(6)), ValueError, r"embedding must be a matrix or a function"),
         (dict(embedding=None), ValueError, "embedding: None values not supported"),
         (dict(output_layer=3), TypeError, "output_layer must be a layer, but is 3"),
         (

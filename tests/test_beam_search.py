@@ -15,7 +15,7 @@ from torch import nn
 from unspool import GRUCell, LSTMCell, MultiRNNCell
 from unspool.decode import BeamSearchDecoder, tile_batch
 from unspool.decode.beam_step import best_candidates
-from unspool.decode.tokens import as_embedding
+from unspool.decode.tokens import Embedding
 
 EXACT = 1e-10
 """Of float64: sums of a few log-probabilities in another order."""
@@ -229,7 +229,7 @@ def test_an_embedding_is_a_matrix_a_module_or_a_function():
         network.embedding = embedding
         results.append(dynamic_decode(network.decoder(3), maximum_iterations=5)[0].predicted_ids)
     assert all(torch.equal(result, results[0]) for result in results)
-    assert torch.equal(as_embedding(apart).lookup(network.start), apart[network.start])
+    assert torch.equal(Embedding(apart)(network.start), apart[network.start])
 
 
 def test_the_search_is_differentiable():

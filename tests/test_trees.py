@@ -97,7 +97,7 @@ def test_arrays_and_lists_are_tensors():
         (([[[1]]], [[[0]]], [1.0], 0), TypeError, "max_sequence_lengths must be integers, but is torch.float32"),
         (([[[1.0]]], [[[0]]], [1], 0), TypeError, "step_ids must be integers"),
         (([[[1]]], [[[0]]], [1], [0]), ValueError, r"end_token must be a scalar, but has shape \[1\]"),
-        (([[[1]]], [[[0]]], [1], 0.5), TypeError, "end_token must be an integer, but is 0.5"),
+        (([[[1]]], [[[0]]], [1], 0.5), TypeError, "end_token must hold ints, but is torch.float32"),
     ],
 )
 def test_gather_tree_says_what_is_wrong(arguments, error, message):

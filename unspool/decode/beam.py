@@ -14,7 +14,7 @@ from unspool.decode.decoder import Decoder
 from unspool.decode.n_best import NBest, n_best
 from unspool.decode.penalties import Penalties, attention_probs
 from unspool.decode.tiling import as_count, merge_beams, split_beams
-from unspool.decode.tokens import as_embedding, as_token, as_tokens
+from unspool.decode.tokens import Embedding, as_token, as_tokens
 from unspool.decode.trees import gather_tree, paths, reorder
 from unspool.loops.arguments import begin
 from unspool.step import checked_like, select_rows, step
@@ -103,14 +103,14 @@ class BeamSearchDecoder(Decoder):
             raise TypeError(f"output_layer must be a layer, but is {output_layer!r}")
         self.cell, self.output_layer = cell, output_layer
         self.beam_width = as_count(beam_width, "beam_width")
-        tokens = as_tokens(start_tokens, "start_tokens")
+        tokens = as_tokens(start_tokens, "start_tokens").long()
         self.end_token = as_token(end_token, "end_token")
         self.penalties = Penalties(
             as_weight(length_penalty_weight, "length_penalty_weight"),
             as_weight(coverage_penalty_weight, "coverage_penalty_weight"),
         )
         self.reorder_tensor_arrays = reorder_tensor_arrays
-        self._embedding = as_embedding(embedding)
+        self._embedding = Embedding(embedding)
         check_end_token(self.end_token, output_layer, cell, self._embedding)
         check_start_tokens(tokens, self._embedding)
         self._state = as_initial_state(cell, initial_state, len(tokens), self.beam_width)
@@ -244,7 +244,7 @@ class BeamSearchDecoder(Decoder):
         return split_beams(leaf, self.beam_width)
 
     def _inputs(self, tokens: Tensor) -> Structure:
-        inputs = self._embedding.lookup(tokens)
+        inputs = self._embedding(tokens)
         for leaf in flatten(inputs):
             if not isinstance(leaf, Tensor) or leaf.shape[:2] != tokens.shape:
                 have = list(leaf.shape) if isinstance(leaf, Tensor) else repr(leaf)

@@ -15,11 +15,11 @@ from unspool.structure import Structure, check_same_structure, flatten
 def check_end_token(end_token: int, output_layer: Any, cell: Any, embedding: Embedding) -> None:
     """Raises unless the end token is in the vocabulary, as far as one can tell how large that is."""
     if output_layer is None:
-        known = {"cell.output_size": cell.output_size, "embedding": embedding.tokens}
+        known = {"cell.output_size": cell.output_size, "embedding": embedding.rows}
     else:
         # nn.Linear has out_features, layers that are built at first use have units.
         units = getattr(output_layer, "out_features", getattr(output_layer, "units", None))
-        known = {"output_layer": units, "embedding": embedding.tokens}
+        known = {"output_layer": units, "embedding": embedding.rows}
     if end_token < 0:
         raise ValueError(f"end_token must not be negative, but is {end_token}")
     for name, tokens in known.items():
@@ -29,13 +29,13 @@ def check_end_token(end_token: int, output_layer: Any, cell: Any, embedding: Emb
 
 def check_start_tokens(start_tokens: Tensor, embedding: Embedding) -> None:
     """Raises unless there is an embedding for every start token."""
-    if embedding.tokens is None:
+    if embedding.rows is None:
         return
-    outside = (start_tokens < 0) | (start_tokens >= embedding.tokens)
+    outside = (start_tokens < 0) | (start_tokens >= embedding.rows)
     if bool(outside.any()):
         row = int(outside.nonzero()[0])
         raise ValueError(
-            f"start_tokens[{row}] is {int(start_tokens[row])}, but embedding is for {embedding.tokens} tokens"
+            f"start_tokens[{row}] is {int(start_tokens[row])}, but embedding is for {embedding.rows} tokens"
         )
 
 

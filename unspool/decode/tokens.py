@@ -3,62 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from unspool.loops.tensors import as_tensor
+from unspool.structure import describe
 
 
 def as_token(token: Any, name: str) -> int:
-    """One token id, from an int or a scalar of integers.
+    """One id, from an int or a scalar of ints.
 
     >>> as_token(torch.tensor(3), "end_token")
     3
     """
-    tensor = torch.as_tensor(token) if type(token) in (list, tuple) else as_tensor(token, name)
-    if tensor.dim():
-        raise ValueError(f"{name} must be a scalar, but has shape {list(tensor.shape)}")
-    if not _is_integral(tensor):
-        raise TypeError(f"{name} must be an integer, but is {token!r}")
-    return int(tensor)
+    return int(_as_ids(token, name, 0, "a scalar"))
 
 
 def as_tokens(tokens: Any, name: str) -> Tensor:
-    """A token id for each row, `[batch]`."""
-    tensor = torch.as_tensor(tokens) if type(tokens) in (list, tuple) else as_tensor(tokens, name)
-    if tensor.dim() != 1:
-        raise ValueError(f"{name} must have one token per row, [batch], but has shape {list(tensor.shape)}")
-    if not _is_integral(tensor):
-        raise TypeError(f"{name} must be integers, but they are {tensor.dtype}")
-    return tensor.long()
+    """An id for each row, `[batch]`.
 
-
-class Embedding(NamedTuple):
-    """What turns token ids into inputs of a cell, and for how many tokens, where that is known."""
-
-    lookup: Callable[[Tensor], Any]
-    tokens: int | None
-
-
-def as_embedding(embedding: Any) -> Embedding:
-    """An embedding from a matrix `[tokens, depth]`, an `nn.Embedding`, or any function from ids to inputs.
-
-    >>> as_embedding(torch.eye(3)).lookup(torch.tensor([2]))
-    tensor([[0., 0., 1.]])
+    >>> as_tokens([3, 1], "start_tokens")
+    tensor([3, 1])
     """
-    if callable(embedding):
-        return Embedding(embedding, getattr(embedding, "num_embeddings", None))
-    matrix = as_tensor(embedding, "embedding")
-    if matrix.dim() < 2:
-        raise ValueError(f"embedding must be [tokens, depth...] or a function, but has shape {list(matrix.shape)}")
-    if matrix.dim() == 2:
-        return Embedding(partial(F.embedding, weight=matrix), len(matrix))
-    return Embedding(matrix.__getitem__, len(matrix))
+    return _as_ids(tokens, name, 1, "a vector [batch]")
 
 
-def _is_integral(tensor: Tensor) -> bool:
-    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+class Embedding:
+    """Looks ids up: in a matrix with a row for each, or by a function.
+
+    >>> Embedding(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))(torch.tensor([1]))
+    tensor([[3., 4.]])
+    """
+
+    def __init__(self, embedding: Any) -> None:
+        if isinstance(embedding, type):
+            raise TypeError(f"embedding is the class {embedding.__name__}, not something made from it")
+        self._function: Callable[[Tensor], Any] = embedding
+        self._matrix = None if callable(embedding) else as_tensor(embedding, "embedding")
+        if self._matrix is not None and self._matrix.dim() < 2:
+            raise ValueError(f"embedding must be a matrix or a function, but has shape {list(self._matrix.shape)}")
+
+    def __call__(self, ids: Tensor) -> Any:
+        """The inputs that `ids` stand for."""
+        ids = ids.long()  # what torch indexes with, and `one_hot` insists on
+        if self._matrix is None:
+            return self._function(ids)
+        return F.embedding(ids, self._matrix) if self._matrix.dim() == 2 else self._matrix[ids]
+
+    @property
+    def rows(self) -> int | None:
+        """How many ids there are; None where only the function knows."""
+        if self._matrix is not None:
+            return len(self._matrix)
+        return getattr(self._function, "num_embeddings", None)
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where it takes ids; None where only the function knows."""
+        weights = self._function.parameters() if isinstance(self._function, nn.Module) else [self._matrix]
+        weight = next(iter(weights), None)
+        return None if weight is None else weight.device
+
+    def check_ids(self, ids: Tensor, name: str) -> None:
+        """Raises `ValueError` naming the first id that there is not. Only where looking is free: on the CPU."""
+        if ids.device.type != "cpu":
+            return
+        wrong = ids < 0 if self.rows is None else (ids < 0) | (ids >= self.rows)
+        if wrong.any():
+            place = [int(index) for index in wrong.nonzero()[0]]
+            found = int(ids[wrong][0])
+            raise ValueError(f"{name}{place or ''} is {found}, which is {self._beyond()}")
+
+    def check_logits(self, logits: int) -> None:
+        """Raises `ValueError` if there are more logits than ids: what is sampled must be there to be looked up."""
+        if self.rows is not None and logits > self.rows:
+            raise ValueError(f"the output has {logits} logits, but the embedding has only {self.rows} rows")
+
+    def _beyond(self) -> str:
+        return "no id" if self.rows is None else f"not in the vocabulary: the embedding has {self.rows} rows"
+
+
+def _as_ids(ids: Any, name: str, rank: int, expected: str) -> Tensor:
+    if type(ids) in (list, tuple):
+        try:
+            ids = torch.as_tensor(ids)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(f"{name} must hold ints, but is {describe(ids)}: {ids!r}") from None
+    tensor = as_tensor(ids, name)
+    if tensor.dim() != rank:
+        raise ValueError(f"{name} must be {expected}, but has shape {list(tensor.shape)}")
+    if (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool) and tensor.numel():
+        raise TypeError(f"{name} must hold ints, but is {tensor.dtype}")
+    return tensor if tensor.dtype in (torch.int32, torch.int64) else tensor.long()

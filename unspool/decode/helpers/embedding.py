@@ -2,70 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from unspool.decode.helpers.helper import Helper, RowHelper, check_logits
 from unspool.decode.sampling import Sampling, Uniform
-from unspool.loops.tensors import as_tensor
-from unspool.structure import Structure, describe
-
-
-class Embedding:
-    """Looks ids up: in a matrix with a row for each, or by a function.
-
-    >>> Embedding(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))(torch.tensor([1]))
-    tensor([[3., 4.]])
-    """
-
-    def __init__(self, embedding: Any) -> None:
-        if isinstance(embedding, type):
-            raise TypeError(f"embedding is the class {embedding.__name__}, not something made from it")
-        self._function: Callable[[Tensor], Any] = embedding
-        self._matrix = None if callable(embedding) else as_tensor(embedding, "embedding")
-        if self._matrix is not None and self._matrix.dim() != 2:
-            raise ValueError(f"embedding must be a matrix or a function, but has shape {list(self._matrix.shape)}")
-
-    def __call__(self, ids: Tensor) -> Any:
-        """The inputs that `ids` stand for."""
-        ids = ids.long()  # what torch indexes with, and `one_hot` insists on
-        return F.embedding(ids, self._matrix) if self._matrix is not None else self._function(ids)
-
-    @property
-    def rows(self) -> int | None:
-        """How many ids there are; None where only the function knows."""
-        if self._matrix is not None:
-            return len(self._matrix)
-        return self._function.num_embeddings if isinstance(self._function, nn.Embedding) else None
-
-    @property
-    def device(self) -> torch.device | None:
-        """Where it takes ids; None where only the function knows."""
-        weights = self._function.parameters() if isinstance(self._function, nn.Module) else [self._matrix]
-        weight = next(iter(weights), None)
-        return None if weight is None else weight.device
-
-    def check_ids(self, ids: Tensor, name: str) -> None:
-        """Raises `ValueError` naming the first id that there is not. Only where looking is free: on the CPU."""
-        if ids.device.type != "cpu":
-            return
-        wrong = ids < 0 if self.rows is None else (ids < 0) | (ids >= self.rows)
-        if wrong.any():
-            place = [int(index) for index in wrong.nonzero()[0]]
-            found = int(ids[wrong][0])
-            raise ValueError(f"{name}{place or ''} is {found}, which is {self._beyond()}")
-
-    def check_logits(self, logits: int) -> None:
-        """Raises `ValueError` if there are more logits than ids: what is sampled must be there to be looked up."""
-        if self.rows is not None and logits > self.rows:
-            raise ValueError(f"the output has {logits} logits, but the embedding has only {self.rows} rows")
-
-    def _beyond(self) -> str:
-        return "no id" if self.rows is None else f"not in the vocabulary: the embedding has {self.rows} rows"
+from unspool.decode.tokens import Embedding, as_token, as_tokens
+from unspool.structure import Structure
 
 
 class GreedyEmbeddingHelper(Helper):
@@ -90,11 +35,9 @@ class GreedyEmbeddingHelper(Helper):
 
     def __init__(self, embedding: Any, start_tokens: Any, end_token: Any) -> None:
         self.embedding = Embedding(embedding)
-        self.start_tokens = _as_ids(start_tokens, "start_tokens", 1, "a vector [batch]")
-        end = _as_ids(end_token, "end_token", 0, "a scalar")
+        self.start_tokens, self.end_token = as_tokens(start_tokens, "start_tokens"), as_token(end_token, "end_token")
         self.embedding.check_ids(self.start_tokens, "start_tokens")
-        self.embedding.check_ids(end.cpu(), "end_token")
-        self.end_token = int(end)
+        self.embedding.check_ids(torch.tensor(self.end_token), "end_token")
         # A list of tokens is on the CPU, wherever the model is.
         self.start_tokens = self.start_tokens.to(self.embedding.device or self.start_tokens.device)
 
@@ -197,17 +140,3 @@ class EmbeddedRows:
     def follow(self, sample_ids: Tensor) -> tuple[Tensor, Any]:
         """The end token ends a row; the embeddings of ids are read."""
         return sample_ids == self._helper.end_token, self._helper.embedding(sample_ids)
-
-
-def _as_ids(ids: Any, name: str, rank: int, expected: str) -> Tensor:
-    if type(ids) in (list, tuple):
-        try:
-            ids = torch.as_tensor(ids)
-        except (TypeError, ValueError, RuntimeError):
-            raise TypeError(f"{name} must hold ints, but is {describe(ids)}: {ids!r}") from None
-    tensor = as_tensor(ids, name)
-    if tensor.dim() != rank:
-        raise ValueError(f"{name} must be {expected}, but has shape {list(tensor.shape)}")
-    if (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool) and tensor.numel():
-        raise TypeError(f"{name} must hold ints, but is {tensor.dtype}")
-    return tensor if tensor.dtype in (torch.int32, torch.int64) else tensor.long()
