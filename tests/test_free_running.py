@@ -189,3 +189,14 @@ def _only_traced(forward: Any) -> Any:
         return forward(self, inputs, state)
 
     return step
+
+
+@pytest.mark.parametrize("most", [1, 3, 5, 6, 50])
+def test_teacher_forcing_is_as_long_as_its_longest_row_whatever_the_bound(most: int) -> None:
+    cell, layer = model("GRU")
+    helper = TrainingHelper(torch.randn(B, 6, E, dtype=torch.float64), [5, 0, 2, 5, 1])
+    decoder = BasicDecoder(cell, helper, cell.zero_state(B, torch.float64), layer)
+    outputs, _, lengths = dynamic_decode(decoder, maximum_iterations=most)
+    assert lengths.tolist() == [min(length, most) for length in (5, 0, 2, 5, 1)]
+    assert outputs.rnn_output.shape == (B, min(5, most), V)
+    assert outputs.sample_id.shape == (B, min(5, most))

@@ -238,7 +238,7 @@ class BasicDecoder(Decoder):
         if not self._steps_are_own or type(self.helper) is not TrainingHelper:
             return None
         zeros = self._zeros_out()
-        cell = self.cell
+        steps, cell = min(steps, self.helper.longest), self.cell
         if self.output_layer is not None:
             cell = Layered(cell, self.output_layer, map_structure(sizes.size_of, zeros))
         lengths = self.helper.lengths.clamp(max=steps)
