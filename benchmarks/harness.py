@@ -1,8 +1,10 @@
 """Measures contenders side by side: interleaved, checked against each other, as ratios of the same round.
 
-A machine is never equally fast for long: clocks, caches and neighbours change. So every round runs each contender once,
-in random order, and what is reported is the median over rounds of a contender's time divided by the reference's in the
-same round. The reference is the first contender, `dynamic_rnn`: above 1, `dynamic_rnn` is faster.
+A machine is never equally fast for long: clocks, caches and neighbours change. So every round gives each contender a
+turn, in random order, and what is reported is the median over rounds of a contender's time divided by the reference's
+in the same round. In a turn a contender runs once, or, where a run is short, several times in a row, as in training: a
+millisecond right after somebody else's would be spent on fetching code and data. The reference is the first contender,
+`dynamic_rnn`: above 1, `dynamic_rnn` is faster.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import random
 import statistics
 import sys
@@ -29,6 +32,8 @@ from torch import Tensor
 
 from benchmarks.environment import environment
 
+TURN_MS = 20.0
+"""Milliseconds that a turn of the reference takes at least; in their turns, the others run as often."""
 WARM_UP = 1
 """Rounds that are run and not counted, after the check, which is the first call of all."""
 
@@ -80,6 +85,7 @@ class Result:
     first_ms: float | None = None
     """The first call: planning, compiling, tuning."""
     times_ms: list[float] = field(default_factory=list[float])
+    """A run's, round by round."""
     ms: float | None = None
     us_per_step: float | None = None
     ratio: float | None = None
@@ -175,12 +181,13 @@ def measure(case: Case, options: Options, progress: Progress) -> dict[str, Resul
     gc.collect()
     gc.disable()  # nobody's garbage is collected on another's time
     try:
+        calls = next_calls = 1
         for turn in range(WARM_UP + options.rounds):
             for contender in random.sample(running, len(running)):
                 result = results[contender.name]
                 progress.update(task, advance=1, description=f"{case.title}: {contender.name}")
                 try:
-                    _, ms, peak = timed(contender, options.device)
+                    runs = [timed(contender, options.device)[1:] for _ in range(calls)]
                 except Exception as error:  # out of memory, say, now that others hold some
                     if contender is reference:
                         raise
@@ -188,9 +195,14 @@ def measure(case: Case, options: Options, progress: Progress) -> dict[str, Resul
                     result.times_ms.clear()
                     running.remove(contender)
                     continue
+                ms = statistics.fmean(each for each, _ in runs)
                 if turn >= WARM_UP:
+                    peaks = [result.peak_mib, *(peak for _, peak in runs)]
                     result.times_ms.append(ms)
-                    result.peak_mib = peak if peak is None else max(peak, result.peak_mib or 0.0)
+                    result.peak_mib = max((peak for peak in peaks if peak is not None), default=None)
+                elif contender is reference:
+                    next_calls = math.ceil(TURN_MS / ms)
+            calls = next_calls
             gc.collect()
     finally:
         gc.enable()

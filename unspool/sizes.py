@@ -21,6 +21,8 @@ def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
     >>> shape_of(3), shape_of(torch.Size([2, 5])), shape_of(torch.Size([]))
     ((3,), (2, 5), ())
     """
+    if size.__class__ is int and size >= 0:
+        return (size,)
     if isinstance(size, torch.Size):
         shape = tuple(size)
     else:

@@ -108,6 +108,8 @@ class History:
 
 def _compact(tensors: Sequence[Tensor]) -> list[Tensor]:
     """`tensors`, copied where they are a small part of what they would keep alive."""
+    if all(tensor.nbytes == tensor.untyped_storage().nbytes() for tensor in tensors):
+        return list(tensors)
     used: Counter[int] = Counter()
     for tensor in tensors:
         used[tensor.untyped_storage().data_ptr()] += tensor.nbytes

@@ -38,39 +38,22 @@ class Ready:
     memory: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
 
 
-@dataclass(frozen=True)
-class Glance:
+def glance(cell: Any) -> list[Any]:
     """What hangs on a cell at arm's length, to be compared by identity: much quicker than a `Watch`.
 
-    Args:
-        values: attributes, modules below the cell, and whether these have hooks.
-        tensors: the tensors among these, and weights.
+    Attributes, modules below the cell, weights, and whether there are hooks.
     """
-
-    values: list[Any]
-    tensors: list[Tensor]
-
-    @classmethod
-    def at(cls, cell: Any) -> Glance:
-        """The glance at `cell` now."""
-        seen = list(getattr(cell, "__dict__", {}).values())
-        if isinstance(cell, nn.Module):
-            seen = _seen_on(cell)
-        values: list[Any] = []
-        tensors: list[Tensor] = []
-        for each in seen:
-            (tensors if isinstance(each, Tensor) else values).append(each)
-        return cls(values, tensors)
-
-
-def _seen_on(cell: nn.Module) -> list[Any]:
-    """Everything on a module and on those below it, each of these once."""
+    if not isinstance(cell, nn.Module):
+        return list(getattr(cell, "__dict__", {}).values())
     modules, known = [cell], {id(cell)}
     seen: list[Any] = []
     for module in modules:  # which grows
         own = module.__dict__
         below: list[nn.Module | None] = list(own["_modules"].values())
-        seen += [*own.values(), *below, *own["_parameters"].values(), *own["_buffers"].values()]
+        seen += own.values()
+        seen += below
+        seen += own["_parameters"].values()
+        seen += own["_buffers"].values()
         seen += [bool(own[kind]) for kind in HOOKS]
         for each in below:
             if each is not None and id(each) not in known:
@@ -84,91 +67,104 @@ class Latest:
     """What to remember of a call.
 
     Args:
-        values: what a glance at the cell showed, besides tensors.
-        tensors: the tensors, which are not kept alive.
+        ids: the identities of what a glance at the cell showed; 0 for memory.
+        values: what is no tensor among it, so that nothing else gets one of these identities.
+        tensors: the tensors, by their places there; they are not kept alive.
         looks: what all tensors looked like.
         how: the rest of what a plan depends on.
         plan: the plan.
-        names, weights: the names of the weights, and which of the tensors they are.
-        hanging: which of the tensors each constant of the plan is.
+        weights: where the weights are among what was seen, by name.
+        hanging: where each constant of the plan is.
         adjoint: whether there were gradients.
-        memory: which of the tensors have a row for each of the batch, by name: other ones in every batch.
+        memory: where the tensors with a row for each of the batch are, by name: other ones in every batch.
     """
 
+    ids: list[int]
     values: list[Any]
-    tensors: list[weakref.ref[Tensor]]
+    tensors: dict[int, weakref.ref[Tensor]]
     looks: list[Any]
     how: tuple[Any, ...]
     plan: Plan
-    names: tuple[str, ...]
-    weights: tuple[int, ...]
+    weights: dict[str, int]
     hanging: dict[Node, int]
     adjoint: bool
     memory: dict[str, int]
 
     @classmethod
-    def of(cls, seen: Glance, inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready) -> Latest | None:
+    def of(
+        cls, seen: list[Any], inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready
+    ) -> Latest | None:
         """What to remember; None if a glance, or the types of `inputs` and `state`, do not show all that matters."""
-        place = {id(tensor): k for k, tensor in enumerate(seen.tensors)}
+        place = {id(each): k for k, each in enumerate(seen) if isinstance(each, Tensor)}
         hanging = {node: ready.constants[node] for node in ready.plan.hanging}
         used = [*hanging.values(), *ready.weights.values(), *ready.memory.values()]
         if any(id(each) not in place for each in used) or not (_is_simple(inputs) and _is_simple(state)):
             return None
-        memory = [place[id(each)] for each in ready.memory.values()]
+        memory = {name: place[id(each)] for name, each in ready.memory.items()}
+        tensors = [k for k, each in enumerate(seen) if isinstance(each, Tensor) and k not in memory.values()]
         return cls(
-            seen.values,
-            [weakref.ref(each) for each in seen.tensors],
-            _looks(seen, flatten(inputs), flatten(state), memory),
+            _identities(seen, memory.values()),
+            [each for each in seen if not isinstance(each, Tensor)],
+            {k: weakref.ref(seen[k]) for k in tensors},
+            _looks(flatten(inputs), [*flatten(state), *(seen[k] for k in memory.values())], [seen[k] for k in tensors]),
             _with_types(how, inputs, state),
             ready.plan,
-            tuple(ready.weights),
-            tuple(place[id(each)] for each in ready.weights.values()),
+            {name: place[id(each)] for name, each in ready.weights.items()},
             {node: place[id(each)] for node, each in hanging.items()},
             ready.adjoint,
-            dict(zip(ready.memory, memory, strict=True)),
+            memory,
         )
 
-    def again(self, seen: Glance, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> Ready | None:
+    def again(self, seen: list[Any], inputs: Structure, state: Structure, how: tuple[Any, ...]) -> Ready | None:
         """What the latest call had, for a call that is like it; None if this one is not."""
-        if _with_types(how, inputs, state) != self.how or not _same(seen.values, self.values):
+        if _with_types(how, inputs, state) != self.how or len(seen) != len(self.ids):
             return None
-        input_leaves, state_leaves, tensors = flatten(inputs), flatten(state), seen.tensors
-        if len(tensors) != len(self.tensors):
+        if _identities(seen, self.memory.values()) != self.ids:
             return None
-        rows, moving = input_leaves[0].shape[1], self.memory.values()
-        if (
-            any(old() is not tensors[k] and k not in moving for k, old in enumerate(self.tensors))
-            or any(not isinstance(leaf, Tensor) or leaf.shape[:1] != (rows,) for leaf in state_leaves)
-            or any(tensors[k].shape[:1] != (rows,) for k in moving)
-            or _looks(seen, input_leaves, state_leaves, moving) != self.looks
-        ):
+        for old in self.tensors.values():
+            if old() is None:  # and something else has its identity now
+                return None
+        memory = {name: seen[k] for name, k in self.memory.items()}
+        input_leaves, by_row = flatten(inputs), [*flatten(state), *memory.values()]
+        rows = input_leaves[0].shape[1]
+        for leaf in by_row:
+            if not isinstance(leaf, Tensor) or not leaf.dim() or leaf.shape[0] != rows:
+                return None
+        if _looks(input_leaves, by_row, [seen[k] for k in self.tensors]) != self.looks:
             return None
         return Ready(
             self.plan,
-            {name: tensors[k] for name, k in zip(self.names, self.weights, strict=True)},
-            {**self.plan.trace.literals, **{node: tensors[k] for node, k in self.hanging.items()}},
+            {name: seen[k] for name, k in self.weights.items()},
+            {**self.plan.trace.literals, **{node: seen[k] for node, k in self.hanging.items()}},
             self.adjoint,
-            {name: tensors[k] for name, k in self.memory.items()},
+            memory,
         )
+
+
+def _identities(seen: list[Any], memory: Collection[int]) -> list[int]:
+    ids = list(map(id, seen))
+    for place in memory:
+        ids[place] = 0
+    return ids
 
 
 def _with_types(how: tuple[Any, ...], inputs: Structure, state: Structure) -> tuple[Any, ...]:
     return (*how, inputs.__class__, state.__class__)
 
 
-def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(some) == len(others) and all(map(operator.is_, some, others))
-
-
-def _looks(seen: Glance, inputs: Sequence[Tensor], state: Sequence[Tensor], memory: Collection[int]) -> list[Any]:
+def _looks(inputs: Sequence[Tensor], by_row: Sequence[Tensor], others: Sequence[Tensor]) -> list[Any]:
     """Kinds, shapes without steps and rows, dtypes, devices, and where gradients are wanted."""
     found: list[Any] = []
-    rows = [each for k, each in enumerate(seen.tensors) if k in memory]
-    others = [each for k, each in enumerate(seen.tensors) if k not in memory] if rows else seen.tensors
-    for axes, tensors in ((2, inputs), (1, [*state, *rows]), (0, others)):
-        for each in tensors:
-            found += (each.__class__, each.layout, each.shape[axes:], each.dtype, each.device, each.requires_grad)
+    for each in inputs:
+        found += (each.shape[2:], *_LOOK(each))
+    for each in by_row:
+        found += (each.shape[1:], *_LOOK(each))
+    for each in others:
+        found += (each.shape, *_LOOK(each))
     return found
+
+
+_LOOK = operator.attrgetter("__class__", "layout", "dtype", "device", "requires_grad")
 
 
 def _is_simple(structure: Structure) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from unspool.engine.counts import Counts
 
 
 class Layout:
@@ -21,14 +22,15 @@ class Layout:
 
     >>> layout = Layout.of(torch.tensor([1, 3]), steps=4, device=torch.device("cpu"))
     >>> layout.counts
-    [2, 1, 1]
+    (2, 1, 1)
     >>> layout.take(torch.arange(8).reshape(4, 2), 0, 3)
     tensor([1, 0, 3, 5])
     """
 
     def __init__(self, batch_size: int, counts: Sequence[int], order: Tensor | None, device: torch.device) -> None:
-        self.batch_size, self.counts, self.device = batch_size, list(counts), device
-        self._starts = [0, *accumulate(self.counts)]
+        self.batch_size, self.counts, self.device = batch_size, Counts(counts), device
+        self._starts = self.counts.starts
+        self._some: dict[tuple[int, int], Counts] = {}
         self._sorted_rows = order  # on the CPU, where indices are made
         self._order = None if order is None else order.to(device)
         self._indices: dict[tuple[int, int], Tensor] = {}
@@ -65,6 +67,13 @@ class Layout:
         """How many rows a step has, on average."""
         return self._starts[-1] / max(self.steps, 1)
 
+    def counts_of(self, start: int, stop: int) -> Counts:
+        """The rows of the steps from `start` to `stop`."""
+        found = self._some.get((start, stop))
+        if found is None:
+            found = self._some[start, stop] = Counts(self.counts[start:stop])
+        return found
+
     def rows(self, start: int, stop: int) -> int:
         """How many rows the steps from `start` to `stop` have together."""
         return self._starts[stop] - self._starts[start]
@@ -80,7 +89,7 @@ class Layout:
     def take(self, leaf: Tensor, start: int, stop: int) -> Tensor:
         """The rows of `leaf`, `[time, batch, ...]`, at the steps from `start` to `stop`, one after another."""
         if self._order is None:
-            return leaf[start:stop].flatten(0, 1)
+            return (leaf if stop - start == leaf.shape[0] else leaf[start:stop]).flatten(0, 1)
         by_batch = leaf.transpose(0, 1)
         if not leaf.is_contiguous() and by_batch.is_contiguous():
             return by_batch.flatten(0, 1).index_select(0, self._index(start, stop, 1, leaf.shape[0]))

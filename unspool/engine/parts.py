@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, fx
 
+from unspool.engine.counts import Counts
 from unspool.engine.emit.chunk import Chunk, Loop
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.part import Group, fuse_part
@@ -84,7 +85,7 @@ class Parts:
 
     def run(
         self,
-        counts: Sequence[int],
+        counts: Counts,
         shared: Shared,
         known: Values,
         carried: Sequence[Tensor],
@@ -93,7 +94,7 @@ class Parts:
         into: Values | None = None,
     ) -> tuple[list[Tensor], Values]:
         """A chunk of steps: what is carried after them, and the values of all parts."""
-        rows = sum(counts)
+        rows = counts.total
         values = {**shared.values, **known}
         values.update(_run(self.split.before, self._before, rows, values, shared.before))
         streamed = [values[node] for node in self._streamed]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx
 
 from unspool.engine.core import lower_core
+from unspool.engine.counts import Counts
 from unspool.engine.emit.chunk import Loop
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.lowering import has_form, is_row_sum
@@ -73,7 +74,7 @@ class Phase:
 
     def run(
         self,
-        counts: Sequence[int],
+        counts: Counts,
         shared: Shared,
         known: Values,
         carried: Sequence[Tensor],

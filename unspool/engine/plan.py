@@ -32,6 +32,7 @@ class Schedule:
         forward, adjoint: the phases; there is no adjoint without gradients.
         kept: what the forward phase keeps for every row and step, drawn numbers and states among it.
         from_outputs: states that need not be kept, because an output has them: its number, for each state's node.
+        in_place: outputs that may be written where the caller gets them, each with its number.
         constant: the memory that the adjoint needs, which it carries too.
     """
 
@@ -39,6 +40,7 @@ class Schedule:
     adjoint: Phase | None
     kept: tuple[fx.Node, ...]
     from_outputs: dict[fx.Node, int]
+    in_place: dict[fx.Node, int]
     constant: tuple[fx.Node, ...] = ()
 
 
@@ -73,7 +75,7 @@ class Plan:
     @cached_property
     def inference(self) -> Schedule:
         """Forward alone; nothing is kept."""
-        return Schedule(self._forward([]), None, (), {})
+        return Schedule(self._forward([]), None, (), {}, self._numbers)
 
     @cached_property
     def keep(self) -> Schedule:
@@ -86,12 +88,17 @@ class Plan:
         """States are kept, where the outputs do not have them."""
         return self._schedule([], states_in_outputs=True)
 
+    @property
+    def _numbers(self) -> dict[fx.Node, int]:
+        """The outputs by number; the same may be put out twice, and has the first one."""
+        return {node: k for k, node in reversed(list(enumerate(self.trace.outputs)))}
+
     def _schedule(self, products: Sequence[fx.Node], *, states_in_outputs: bool) -> Schedule:
         traced = self.trace
         wanted = [node for node in [*traced.d_weights, *traced.d_inputs] if node is not None]
         given = {*traced.inputs, *traced.state, *self.draws.outputs, *products}
         needed = ancestors([*wanted, *traced.d_state], stop=given)
-        outputs = {node: k for k, node in reversed(list(enumerate(traced.outputs)))}
+        outputs = self._numbers
         from_outputs: dict[fx.Node, int] = {}
         if states_in_outputs:
             for old, new in zip(traced.state, traced.new_state, strict=True):
@@ -106,7 +113,9 @@ class Plan:
         new_carried = [d for d, old in zip(traced.d_state, traced.state, strict=True) if differentiable(old)]
         parts = split(traced, self.labels, known, [*carried, *constant], [*new_carried, *constant], wanted)
         adjoint = Phase(parts, traced, self.labels)
-        return Schedule(self._forward(kept), adjoint, tuple(kept), from_outputs, tuple(constant))
+        # Backward must not depend on what the caller may change.
+        in_place = {node: k for node, k in outputs.items() if node not in kept}
+        return Schedule(self._forward(kept), adjoint, tuple(kept), from_outputs, in_place, tuple(constant))
 
     def _forward(self, kept: Sequence[fx.Node]) -> Phase:
         traced = self.trace
@@ -124,8 +133,17 @@ class Plan:
 
 def differentiable(node: fx.Node) -> bool:
     """Whether gradients flow through a node."""
-    dtype: torch.dtype = node.meta["val"].dtype
+    _, dtype = row_of(node)
     return dtype.is_floating_point or dtype.is_complex
+
+
+def row_of(node: fx.Node) -> tuple[tuple[int, ...], torch.dtype]:
+    """The shape and dtype of one row of a node; kept, since the stand-ins of a trace are slow to ask."""
+    found = node.meta.get("row")
+    if found is None:
+        value: Tensor = node.meta["val"]
+        found = node.meta["row"] = (tuple(value.shape[1:]), value.dtype)
+    return found
 
 
 def _draws(traced: Trace, labels: dict[fx.Node, Any]) -> Part:

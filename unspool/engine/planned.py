@@ -15,7 +15,7 @@ from unspool.engine.layout import Layout
 from unspool.engine.memory import Checkpoint, Keep, Memory
 from unspool.engine.parts import Shared, Values
 from unspool.engine.phase import Phase, add_sums
-from unspool.engine.plan import Plan, Schedule, differentiable
+from unspool.engine.plan import Plan, Schedule, differentiable, row_of
 from unspool.engine.random import RandomState
 from unspool.engine.space import empty
 
@@ -87,7 +87,7 @@ class Call:
     def run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Outputs and final state from weights, inputs and initial state, all flat."""
         if self.memory is None:
-            with torch.no_grad():
+            with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
                 return _forward(self, tensors, None)
         return _Loop.apply(self, *tensors)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportReturnType]
 
@@ -150,7 +150,7 @@ def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> 
             if checkpoints and history is not None:
                 history.keep([leaf[: layout.counts[start]] for leaf in carried[: len(carried) - call.memories]])
             for begin, end in call.chunks(start, stop):
-                drawn = call.plan.draw(layout.counts[begin:end])
+                drawn = call.plan.draw(layout.counts_of(begin, end))
                 carried, values = _forward_chunk(
                     call, schedule.forward, shared, inputs, drawn, carried, begin, end, outputs
                 )
@@ -172,21 +172,18 @@ def _forward_chunk(
 ) -> tuple[Tensors, Values]:
     """Runs the steps from `begin` to `end`, and writes their outputs, if there is a place for them."""
     layout, traced = call.layout, call.plan.trace
-    counts = layout.counts[begin:end]
+    counts = layout.counts_of(begin, end)
     known = {node: layout.take(leaf, begin, end) for node, leaf in zip(traced.inputs, inputs, strict=True)}
     places: Values = {}
     if outputs is not None:
-        # Not if backward needs the same and the caller might change the outputs.
-        own = set(call.schedule.kept)
-        first = dict(reversed([*zip(traced.outputs, outputs, strict=True)]))  # the same may be put out twice
-        places = _places(layout, {node: leaf for node, leaf in first.items() if node not in own}, begin, end)
+        places = _places(layout, {node: outputs[k] for node, k in call.schedule.in_place.items()}, begin, end)
     running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
     new, values = phase.run(counts, shared, {**known, **drawn}, running, into=places)
-    left = dict(places)
-    for node, leaf in zip(traced.outputs, outputs or (), strict=outputs is not None):
-        if left.pop(node, None) is not values[node]:
-            layout.put(leaf, begin, end, values[node])
-    return _beside(new, carried), values
+    if outputs is not None:
+        for number, (node, leaf) in enumerate(zip(traced.outputs, outputs, strict=True)):
+            if call.schedule.in_place.get(node) != number or places.get(node) is not values[node]:
+                layout.put(leaf, begin, end, values[node])
+    return _beside(new, carried) if layout.sorted else new, values
 
 
 def _places(layout: Layout, leaves: Values, begin: int, end: int) -> Values:
@@ -211,10 +208,9 @@ def _beside(new: Tensors, old: Tensors) -> Tensors:
 
 def _batch(node: fx.Node, call: Call) -> Tensor:
     """Space for a result of every step; zero where no step writes."""
-    value: Tensor = node.meta["val"]
-    shape = (call.steps, call.layout.batch_size, *value.shape[1:])
+    row, dtype = row_of(node)
     complete = not call.layout.sorted and call.layout.steps == call.steps
-    space = empty(shape, value.dtype, value.device)
+    space = empty((call.steps, call.layout.batch_size, *row), dtype, call.layout.device)
     return space if complete else space.zero_()
 
 
@@ -249,8 +245,7 @@ def _backward(
         carried += [first[node] for node in schedule.constant]
         for start, stop in reversed(call.segments()):
             for begin, end, kept in _kept_chunks(call, schedule, again, inputs, first, history, start, stop):
-                counts = layout.counts[begin:end]
-                rows = sum(counts)
+                counts = layout.counts_of(begin, end)
                 known = dict(kept)
                 known.update(
                     (node, layout.take(leaf, begin, end)) for node, leaf in zip(traced.inputs, inputs, strict=True)
@@ -258,11 +253,11 @@ def _backward(
                 for node, number in schedule.from_outputs.items():
                     known[node] = layout.previous(outputs[number], first[node], begin, end)
                 for node, d in zip(traced.d_outputs, d_outputs, strict=True):
-                    known[node] = _no_rows(node, rows) if d is None else layout.take(d, begin, end)
+                    known[node] = _no_rows(node, counts.total) if d is None else layout.take(d, begin, end)
                 running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
                 places = _places(layout, d_of, begin, end)
                 new, values = adjoint.run(counts, shared, known, running, reverse=True, into=places)
-                carried = _beside(new, carried)
+                carried = _beside(new, carried) if layout.sorted else new
                 add_sums(sums, adjoint, values)
                 for node, d in d_of.items():
                     if places.get(node) is not values[node]:
@@ -311,8 +306,8 @@ def _kept_chunks(
 
 def _no_rows(node: fx.Node, rows: int) -> Tensor:
     """The gradient of an output that nobody used: zeros that take no memory."""
-    value: Tensor = node.meta["val"]
-    return torch.zeros((), dtype=value.dtype, device=value.device).expand(rows, *value.shape[1:])
+    row, dtype = row_of(node)
+    return torch.zeros((), dtype=dtype, device=node.meta["val"].device).expand(rows, *row)
 
 
 # -- gradients of gradients -------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
 from unspool.engine.graph import TORCH
-from unspool.engine.latest import HOOKS, Glance, Latest, Ready
+from unspool.engine.latest import HOOKS, Latest, Ready, glance
 from unspool.engine.plan import Plan
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.trace import Leaf, trace
@@ -113,7 +113,7 @@ def plan_of(
         _autocast_key(device),
     )
     now = (torch.is_grad_enabled(), *how)
-    seen = Glance.at(cell)
+    seen = glance(cell)
     with plans.lock:
         ready = None if plans.latest is None else plans.latest.again(seen, inputs, state, now)
         if ready is not None:

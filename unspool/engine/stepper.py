@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unspool.engine.counts import Counts
 from unspool.engine.planning import keep_plan, plan_of
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
@@ -47,7 +48,7 @@ class Stepper:
     def __call__(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step of the rows that are left: its output and the new state."""
         trace, given, leaves = self._trace, flatten(inputs), flatten(state)
-        counts = [len(given[0])]
+        counts = Counts.of_step(len(given[0]))
         with torch.no_grad():
             known = {**dict(zip(trace.inputs, given, strict=True)), **self._plan.draw(counts)}
             carried, values = self._phase.run(counts, self._shared, known, [*leaves, *self._memory])

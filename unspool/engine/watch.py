@@ -51,7 +51,7 @@ class Watch:
         self.portable = True
         """Whether another cell with the same key would be traced to the same graph."""
         self.steady = True
-        """Whether everything is as it was as long as a `Glance` shows the same objects."""
+        """Whether everything is as it was as long as a `glance` shows the same objects."""
         self._seen: dict[int, int] = {}
         self._marks = {name: self._mark(value) for name, value in self._attributes(cell)}
         self.key: Hashable = (type(cell), tuple(self._marks.items()))

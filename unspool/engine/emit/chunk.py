@@ -9,6 +9,7 @@ from typing import Protocol
 from torch import Tensor
 
 from unspool.engine.core import Core
+from unspool.engine.counts import Counts
 
 
 @dataclass(frozen=True)
@@ -16,14 +17,14 @@ class Chunk:
     """A chunk of steps for a core to run.
 
     Args:
-        counts: how many rows each step has: the first ones of those carried. They never grow with time.
+        counts: how many rows each step has: the first ones of those carried.
         streamed: the core's `streamed` values, the rows of all steps one after another.
         carried: its `carried` values, for the rows of the first step in time.
         reverse: whether to run from the last step to the first; `counts` and `streamed` stay in order of time.
         into: for each of the core's `emitted` values, a tensor to write it to, or None.
     """
 
-    counts: Sequence[int]
+    counts: Counts
     streamed: Sequence[Tensor]
     carried: Sequence[Tensor]
     reverse: bool = False

@@ -28,6 +28,9 @@ CALLS = {
     aten.split.Tensor: "torch.split",
     aten.reshape.default: "torch.reshape",
     aten.unsqueeze.default: "torch.unsqueeze",
+    aten.t.default: "torch.t",
+    aten.permute.default: "torch.permute",
+    aten.transpose.int: "torch.transpose",
 }
 """What Python calls faster under another name: an overload's own call costs a microsecond more."""
 
@@ -114,6 +117,9 @@ def _dead_after(number: int, instructions: Sequence[Instruction], program: Progr
 def _call(instruction: Instruction, number: int, slices: set[Value]) -> str:
     arguments = [expression(each) for each in instruction.arguments]
     operation, options = instruction.operation, instruction.options
+    if operation is aten.slice.Tensor and len(arguments) == 4 and instruction.arguments[1] >= 0 and not options:
+        of, dim, start, end = arguments
+        return f"{of}[{':, ' * int(dim)}{start}:{end}]"
     if operation in INFIX and not options and isinstance(instruction.arguments[0], Value):
         return f" {INFIX[operation]} ".join(arguments)
     if operation in SLOW_ON_SLICES and instruction.arguments[0] in slices:

@@ -84,7 +84,6 @@ class Compiled:
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
         counts, core = chunk.counts, self.core
-        total = sum(counts)
         given = [
             each if like.axis == 0 and each.is_contiguous() else each.movedim(like.axis, 0).contiguous()
             for each, like in zip(chunk.streamed, core.streamed, strict=True)
@@ -92,14 +91,19 @@ class Compiled:
         state = [each.clone(memory_format=torch.contiguous_format) for each in chunk.carried]
         targets = self._nowhere if chunk.into is None else [chunk.into[k] for k in self._places]
         emitted = [
-            _space(like, total) if target is None or not _can_take(target, like) else target
+            _space(like, counts.total) if target is None or not _can_take(target, like) else target
             for target, like in zip(targets, self._emitted, strict=True)
         ]
-        numbers = [array("q", counts), array("q", (0, *accumulate(counts)))]
         summed = [torch.zeros((threads(), *each.shape), dtype=torch.float64) for each in self._totals]
         groups = (shared, given, emitted, state, summed)
-        numbers += [array("q", [each.data_ptr() for each in group]) for group in groups]
-        told = array("q", [len(counts), chunk.reverse, counts[0], *(each.buffer_info()[0] for each in numbers)])
+        pointers = array("q", [each.data_ptr() for group in groups for each in group])
+        numbers = [counts.as_array.buffer_info()[0], counts.starts.buffer_info()[0]]
+        first, _ = pointers.buffer_info()
+        places = accumulate(map(len, groups[:-1]), initial=0)
+        told = array(
+            "q",
+            [len(counts), chunk.reverse, counts[0], *numbers, *(first + place * pointers.itemsize for place in places)],
+        )
         Runtime.get().run(self._steps, told.buffer_info()[0], self._needs)
         for k, (target, like) in enumerate(zip(targets, self._emitted, strict=True)):
             if like.axis:

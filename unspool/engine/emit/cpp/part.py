@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from unspool.engine.core import Core
+from unspool.engine.counts import Counts
 from unspool.engine.emit.chunk import Chunk
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.lowering import has_form, has_plain_rows, is_row_sum
@@ -64,8 +65,7 @@ class Group:
     def __call__(self, rows: int, prepared: Sequence[Tensor], *given: Tensor) -> Tensor | list[Tensor]:
         """Its one output, or all of them."""
         block = self.BLOCK * torch.get_num_threads()
-        counts = [block] * (rows // block) + [rows % block] * (rows % block > 0)
-        _, results = self.loop(prepared, Chunk(counts, given, ()))
+        _, results = self.loop(prepared, Chunk(Counts.in_blocks(rows, block), given, ()))
         return results[0] if len(results) == 1 else results
 
 

@@ -79,8 +79,9 @@ class Runtime:
     def pack(self, matrix: Tensor) -> Tensor:
         """A matrix as products read it."""
         depth, width = matrix.shape
-        panels = matrix.new_empty(self._packed[matrix.dtype](depth, width))
-        self._pack[matrix.dtype](depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
+        dtype = matrix.dtype
+        panels = torch.empty(self._packed[dtype](depth, width), dtype=dtype)
+        self._pack[dtype](depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
         return panels
 
     def run(self, steps: int, chunk: int, needs: Needs) -> None:
