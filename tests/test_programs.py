@@ -14,6 +14,7 @@ from torch import Tensor
 from tests.test_plans import call_of
 from unspool import BasicRNNCell, RNNCell
 from unspool.engine.core import Core
+from unspool.engine.counts import Counts
 from unspool.engine.emit.chunk import Chunk
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.python import as_python, fuse
@@ -322,12 +323,12 @@ def test_the_interpreter_runs_the_rows_that_a_step_has(lengths: list[int], rever
     torch.manual_seed(0)
     streamed = torch.randn(sum(counts), 3, dtype=torch.float64)
     carried = torch.randn(counts[0], 3, dtype=torch.float64)
-    (found,), (emitted,) = loop([], Chunk(counts, [streamed], [carried], reverse))
+    (found,), (emitted,) = loop([], Chunk(Counts(counts), [streamed], [carried], reverse))
     expected, collected = reference(counts, streamed, carried, reverse=reverse)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     torch.testing.assert_close(emitted, collected, rtol=0, atol=0)
     target = torch.full_like(collected, torch.nan)
-    loop([], Chunk(counts, [streamed], [carried], reverse, into=[target]))
+    loop([], Chunk(Counts(counts), [streamed], [carried], reverse, into=[target]))
     torch.testing.assert_close(target, collected, rtol=0, atol=0)
 
 
@@ -344,7 +345,7 @@ def test_values_whose_rows_are_not_in_front(counts: list[int]) -> None:
     loop = Interpreted(Core((h,), (wide,), (), steps, (new,), (back,)), CPU)
     streamed = torch.randn(3, 2 * sum(counts), dtype=torch.float64)
     carried = torch.zeros(counts[0], 3, dtype=torch.float64)
-    (found,), (emitted,) = loop([], Chunk(counts, [streamed], [carried]))
+    (found,), (emitted,) = loop([], Chunk(Counts(counts), [streamed], [carried]))
     pieces = [piece[:, :count] for piece, count in zip(streamed.split([2 * n for n in counts], 1), counts, strict=True)]
     expected = carried.clone()
     for piece in pieces:
@@ -373,7 +374,7 @@ def test_rows_may_be_in_any_axis_of_what_is_streamed_and_emitted(lengths: list[i
     in_front = torch.randn(sum(counts), 2, 3, dtype=torch.float64)
     carried, half = torch.randn(counts[0], 2, 3, dtype=torch.float64), torch.tensor(0.5, dtype=torch.float64)
     streamed = in_front.permute(there).contiguous()
-    (found,), (emitted,) = loop([half], Chunk(counts, [streamed], [carried], reverse))
+    (found,), (emitted,) = loop([half], Chunk(Counts(counts), [streamed], [carried], reverse))
     expected, collected = carried.clone(), list[Any]([None] * len(counts))
     for time in reversed(range(len(counts))) if reverse else range(len(counts)):
         expected[: counts[time]] += half * in_front.split(counts)[time]
@@ -381,7 +382,7 @@ def test_rows_may_be_in_any_axis_of_what_is_streamed_and_emitted(lengths: list[i
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-15)  # the sum may be joined to its product
     torch.testing.assert_close(emitted, torch.cat(collected).permute(there), rtol=0, atol=1e-14)
     target = torch.full_like(streamed, torch.nan)
-    (_,), (written,) = loop([half], Chunk(counts, [streamed], [carried], reverse, into=[target]))
+    (_,), (written,) = loop([half], Chunk(Counts(counts), [streamed], [carried], reverse, into=[target]))
     assert written is target
     torch.testing.assert_close(target, emitted, rtol=0, atol=0)
 
@@ -389,7 +390,7 @@ def test_rows_may_be_in_any_axis_of_what_is_streamed_and_emitted(lengths: list[i
 def test_a_gradient_of_zero_is_carried_as_zeros() -> None:
     h, x, y = rows("h", 3), rows("x", 3), rows("y", 3)
     loop = Interpreted(Core((h,), (x,), (), (instruction(aten.add.Tensor, [x, h], y),), (None,), (y,)), CPU)
-    (found,), (emitted,) = loop([], Chunk([2, 2], [torch.ones(4, 3)], [torch.ones(2, 3)]))
+    (found,), (emitted,) = loop([], Chunk(Counts([2, 2]), [torch.ones(4, 3)], [torch.ones(2, 3)]))
     assert not found.any()
     torch.testing.assert_close(emitted, torch.tensor([2.0, 2, 1, 1])[:, None].expand(-1, 3))
 
@@ -397,6 +398,6 @@ def test_a_gradient_of_zero_is_carried_as_zeros() -> None:
 def test_a_core_without_a_state_runs() -> None:
     x, y = rows("x", 3), rows("y", 3)
     loop = Interpreted(Core((), (x,), (), (instruction(aten.tanh.default, [x], y),), (), (y,)), CPU)
-    carried, (emitted,) = loop([], Chunk([3, 1], [torch.ones(4, 3)], []))
+    carried, (emitted,) = loop([], Chunk(Counts([3, 1]), [torch.ones(4, 3)], []))
     assert carried == []
     torch.testing.assert_close(emitted, torch.ones(4, 3).tanh())

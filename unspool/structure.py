@@ -60,7 +60,7 @@ def is_flat(structure: Structure) -> bool:
 @cache
 def _is_plain(kind: type[Any]) -> bool:
     """Whether it is tuple or the type of a namedtuple."""
-    return kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_make"))
+    return kind is tuple or (issubclass(kind, tuple) and hasattr(cast(Any, kind), "_make"))
 
 
 def _is_ordered(part: Structure) -> bool:
@@ -94,8 +94,9 @@ def is_leaf(structure: Structure) -> bool:
 
 def same_structure(expected: Structure, given: Structure) -> bool:
     """Whether both have the same containers around the same number of leaves; a fast yes or no."""
-    if isinstance(expected, _SIMPLE) and isinstance(given, _SIMPLE):
-        return True
+    simple = isinstance(expected, _SIMPLE), isinstance(given, _SIMPLE)
+    if any(simple):
+        return all(simple) or is_leaf(expected) == is_leaf(given)
     if expected.__class__ is given.__class__ and is_flat(expected) and is_flat(given):
         return len(expected) == len(given)
     spec = optree.tree_structure(expected, none_is_leaf=True)

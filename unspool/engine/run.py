@@ -108,7 +108,7 @@ def prepare(
         plan,
         layout,
         steps,
-        options.parallel_iterations or _default_chunk(batch_size, device),
+        options.parallel_iterations or _default_chunk(steps, batch_size, device),
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
         ready.constants,
@@ -124,9 +124,11 @@ ENOUGH_ROWS = 4096
 """Rows in a chunk with which what is done for all of them at once is as fast as it gets on a CPU."""
 
 
-def _default_chunk(batch_size: int, device: torch.device) -> int:
-    enough = -(-ENOUGH_ROWS // batch_size) if device.type == "cpu" else 0
-    return max(LEAST_STEPS, enough)
+def _default_chunk(steps: int, batch_size: int, device: torch.device) -> int:
+    if device.type != "cpu":
+        return LEAST_STEPS
+    most = max(LEAST_STEPS, -(-ENOUGH_ROWS // batch_size))
+    return -(-steps // -(-steps // most))  # chunks of much the same length
 
 
 _said: set[tuple[str, str]] = set()
