@@ -37,6 +37,8 @@ from unspool.decode import (
     ScheduledEmbeddingTrainingHelper,
     ScheduledOutputTrainingHelper,
     SequenceLoss,
+    Stream,
+    StreamPosition,
     TrainingHelper,
     dynamic_decode,
     gather_tree,
@@ -45,6 +47,7 @@ from unspool.decode import (
     safe_cumprod,
     sequence_loss,
     sequence_mask,
+    stream,
     tile_batch,
 )
 from unspool.engine import Checkpoint, Keep, Recompute
@@ -105,6 +108,8 @@ __all__ = [
     "ScheduledEmbeddingTrainingHelper",
     "ScheduledOutputTrainingHelper",
     "SequenceLoss",
+    "Stream",
+    "StreamPosition",
     "TensorArray",
     "TrainingHelper",
     "bidirectional_dynamic_rnn",
@@ -123,6 +128,7 @@ __all__ = [
     "static_bidirectional_rnn",
     "static_rnn",
     "static_state_saving_rnn",
+    "stream",
     "tf_variables",
     "tile_batch",
 ]

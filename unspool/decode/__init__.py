@@ -18,6 +18,7 @@ from unspool.decode.helpers.scheduled import ScheduledEmbeddingTrainingHelper, S
 from unspool.decode.helpers.training import TrainingHelper
 from unspool.decode.loss import SequenceLoss, sequence_loss, sequence_mask
 from unspool.decode.n_best import NBest
+from unspool.decode.stream import Stream, StreamPosition, stream
 from unspool.decode.tiling import tile_batch
 from unspool.decode.trees import gather_tree, gather_tree_from_array
 
@@ -46,6 +47,8 @@ __all__ = [
     "ScheduledEmbeddingTrainingHelper",
     "ScheduledOutputTrainingHelper",
     "SequenceLoss",
+    "Stream",
+    "StreamPosition",
     "TrainingHelper",
     "dynamic_decode",
     "gather_tree",
@@ -54,5 +57,6 @@ __all__ = [
     "safe_cumprod",
     "sequence_loss",
     "sequence_mask",
+    "stream",
     "tile_batch",
 ]

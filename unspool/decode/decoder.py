@@ -270,7 +270,7 @@ class BasicDecoder(Decoder):
         except CannotPlanError as reason:
             log.info("%s is decoded with all rows at every step: %s", type(self.cell).__qualname__, reason)
             return None
-        return FreeRunning(stepper, helper, inputs, state)
+        return FreeRunning(stepper, helper, self.as_output, inputs, state)
 
     def _zeros_out(self) -> Structure:
         """What zeros in the place of the cell's output come to: tensors with the sizes and dtypes of the outputs."""

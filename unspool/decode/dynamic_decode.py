@@ -10,14 +10,11 @@ from torch import Tensor
 
 from unspool.decode.decoder import Decoder
 from unspool.decode.free_running import FreeRunning
-from unspool.decode.rows import FinishedRows, as_finished
-from unspool.dtypes import as_dtype
-from unspool.loops.arguments import check_parallel_iterations, check_state_rows, scope_name
+from unspool.decode.progress import Progress, take_step
+from unspool.loops.arguments import check_parallel_iterations, scope_name
 from unspool.loops.profiling import profiled
-from unspool.loops.tensors import as_tensors
-from unspool.sizes import shape_of
-from unspool.step import attach, checked, checked_like, gradient_sources
-from unspool.structure import Structure, check_same_structure, describe, flatten, map_structure, unflatten_as
+from unspool.step import attach, gradient_sources
+from unspool.structure import Structure, describe, map_structure
 
 DEFAULT_BOUND = 10_000
 """The number of steps after which decoding without `maximum_iterations` stops, with a warning."""
@@ -76,8 +73,7 @@ def dynamic_decode(
     >>> outputs.rnn_output.shape, lengths
     (torch.Size([3, 5, 10]), tensor([5, 0, 2], dtype=torch.int32))
     """
-    if not isinstance(decoder, Decoder):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"decoder must be a Decoder, but is {describe(decoder)}: {decoder!r}")
+    check_decoder(decoder)
     limit = as_iterations(maximum_iterations)
     check_parallel_iterations(parallel_iterations)
     with profiled(scope_name(scope, "decoder")):
@@ -101,48 +97,10 @@ def dynamic_decode(
         return finish(decoder, progress, time_major=output_time_major)
 
 
-class Progress:
-    """How far a decode has come: what the next step reads, and what those before it put out."""
-
-    def __init__(self, decoder: Decoder) -> None:
-        finished, inputs, state = decoder.initialize()
-        self.finished = as_finished(finished)
-        if len(self.finished) != decoder.batch_size:
-            have, expected = list(self.finished.shape), decoder.batch_size
-            raise ValueError(f"finished has shape {have}, but the decoder has a batch of {expected}")
-        self.inputs, self.state = as_tensors(inputs, "inputs"), as_tensors(state, "state")
-        self.lengths = torch.zeros_like(self.finished, dtype=torch.int32)
-        self.outputs = Outputs(decoder)
-        self.time = 0
-
-    def check_rows(self) -> None:
-        """Raises unless inputs and state have the rows of `finished`, so that finished ones can be told."""
-        if self.finished.dim() != 1:
-            raise ValueError(
-                f"impute_finished needs one bool for each row, but finished has shape {list(self.finished.shape)}"
-            )
-        check_state_rows(self.inputs, len(self.finished), "an input")
-        check_state_rows(self.state, len(self.finished), "the state")
-
-    def running(self) -> int:
-        """How many rows are not finished. On a GPU, this waits for it."""
-        return self.finished.numel() - int(self.finished.sum())
-
-
-def take_step(decoder: Decoder, progress: Progress, *, impute: bool) -> None:
-    """One step of `decoder`; with `impute`, some rows are finished and to be left alone."""
-    now = progress
-    rows = FinishedRows(now.finished) if impute else None
-    given = (now.inputs, now.state) if rows is None else rows.borrow((now.inputs, now.state))
-    output, state, inputs, finished = _checked_step(decoder, now.time, *given)
-    now.inputs = checked_like(now.inputs, as_tensors(inputs, "inputs"), "the decoder's next inputs", "the inputs")
-    state = checked_like(now.state, as_tensors(state, "state"), "the decoder's next state", "the state")
-    now.state = state if rows is None else rows.keep(state, now.state)
-    now.outputs.append(output, rows)
-    now.lengths = torch.where(now.finished, now.lengths, now.time + 1)
-    finished = as_finished(finished, now.finished.shape).to(now.finished.device)
-    now.finished = finished if decoder.tracks_own_finished else finished | now.finished
-    now.time += 1
+def check_decoder(decoder: Any) -> None:
+    """Raises `TypeError` unless it is a `Decoder`."""
+    if not isinstance(decoder, Decoder):
+        raise TypeError(f"decoder must be a Decoder, but is {describe(decoder)}: {decoder!r}")
 
 
 def run_at_once(decoder: Decoder, progress: Progress, bound: int) -> None:
@@ -154,17 +112,17 @@ def run_at_once(decoder: Decoder, progress: Progress, bound: int) -> None:
         progress.outputs.take(outputs)
         progress.time, progress.finished = bound, torch.ones_like(progress.finished)
         return
-    free = decoder.free_running(progress.inputs, progress.state) if running == len(progress.finished) else None
+    free = decoder.free_running(progress.inputs, progress.state) if running else None
     if free is not None:
-        run_free(decoder, progress, free, bound)
+        free.go_on(progress.time, progress.finished, progress.lengths)
+        run_free(progress, free, bound)
 
 
-def run_free(decoder: Any, progress: Progress, free: FreeRunning, bound: int) -> None:
+def run_free(progress: Progress, free: FreeRunning, bound: int) -> None:
     """All steps, each with the rows that still run."""
     now = progress
     while now.time < bound and free.left:
-        rows, output, sample_ids = free.step(now.time)
-        now.outputs.append_rows(decoder.as_output(output, sample_ids), rows)
+        now.outputs.append_rows(*free.step())
         now.time += 1
     now.state, now.finished, now.lengths = free.final_state(), free.finished(), free.lengths()
     now.time = now.outputs.end(now.lengths)
@@ -182,73 +140,6 @@ def finish(decoder: Decoder, progress: Progress, *, time_major: bool) -> tuple[S
     if not time_major:
         outputs = map_structure(lambda leaf: leaf.transpose(0, 1), outputs)
     return outputs, state, lengths
-
-
-class Outputs:
-    """What a decoder puts out, step by step, checked against what it says of its outputs."""
-
-    def __init__(self, decoder: Decoder) -> None:
-        self._sizes = decoder.output_size
-        shapes = [(decoder.batch_size, *shape_of(size, "decoder.output_size")) for size in flatten(self._sizes)]
-        dtypes = [as_dtype(dtype, "decoder.output_dtype") for dtype in flatten(decoder.output_dtype)]
-        padding = decoder.output_padding
-        paddings = [0] * len(shapes) if padding is None else flatten(padding)
-        if not len(shapes) == len(dtypes) == len(paddings):
-            raise ValueError(
-                f"decoder.output_size has {len(shapes)} leaves, but decoder.output_dtype has {len(dtypes)} and "
-                f"decoder.output_padding {len(paddings)}"
-            )
-        self._kinds = list(zip(shapes, dtypes, paddings, strict=True))
-        self._steps: list[list[Tensor]] = []
-        self._whole: list[Tensor] = []
-
-    def append(self, output: Structure, finished: FinishedRows | None) -> None:
-        """Adds what a step put out; rows that were finished before it get their padding."""
-        name = "the decoder's output"
-        check_same_structure(self._sizes, output, name=name, like="decoder.output_size")
-        leaves = [
-            checked(leaf, shape, dtype, name, "decoder.output_size and decoder.batch_size say")
-            for leaf, (shape, dtype, _) in zip(flatten(output), self._kinds, strict=True)
-        ]
-        if finished is not None:
-            leaves = [finished.pad(leaf, kind[2]) for leaf, kind in zip(leaves, self._kinds, strict=True)]
-        self._steps.append(leaves)
-
-    def take(self, outputs: Structure) -> None:
-        """Takes all steps at once, time-major."""
-        check_same_structure(self._sizes, outputs, name="the decoder's outputs", like="decoder.output_size")
-        self._whole = flatten(outputs)
-
-    def append_rows(self, output: Structure, rows: Tensor) -> None:
-        """Adds what a step put out for some rows; the others get their padding."""
-        leaves = flatten(output)
-        if len(rows) < self._kinds[0][0][0]:
-            for k, (shape, _, padding) in enumerate(self._kinds):
-                whole = leaves[k].new_full(shape, padding)
-                whole[rows] = leaves[k]
-                leaves[k] = whole
-        self._steps.append(leaves)
-
-    def end(self, lengths: Tensor) -> int:
-        """Puts the padding where rows had ended and ran on, because nobody had looked; returns how many steps count."""
-        if lengths.device.type == "cpu":
-            return len(self._steps)  # where somebody always has
-        del self._steps[int(lengths.max()) :]
-        for time, leaves in enumerate(self._steps):
-            over = lengths <= time
-            for k, (shape, _, padding) in enumerate(self._kinds):
-                leaves[k] = leaves[k].masked_fill(over.reshape(-1, *[1] * (len(shape) - 1)), padding)
-        return len(self._steps)
-
-    def stacked(self, device: torch.device) -> Structure:
-        """All steps, time-major; without any, they are empty tensors on `device`."""
-        if self._whole:
-            leaves = self._whole
-        elif self._steps:
-            leaves = [torch.stack(column) for column in zip(*self._steps, strict=True)]
-        else:
-            leaves = [torch.empty((0, *shape), dtype=dtype, device=device) for shape, dtype, _ in self._kinds]
-        return unflatten_as(self._sizes, leaves)
 
 
 def as_iterations(maximum_iterations: Any) -> int | None:
@@ -270,13 +161,3 @@ def as_iterations(maximum_iterations: Any) -> int | None:
     if iterations < 0:
         raise ValueError(f"maximum_iterations must not be negative, but is {int(iterations)}")
     return int(iterations)
-
-
-def _checked_step(decoder: Decoder, time: int, inputs: Structure, state: Structure) -> tuple[Any, Any, Any, Any]:
-    returned: Any = decoder.step(time, inputs, state)
-    if not issubclass(type(returned), tuple | list) or len(returned) != 4:
-        raise TypeError(
-            "a decoder's step must return (outputs, next_state, next_inputs, finished), but this one returned "
-            f"{describe(returned)}"
-        )
-    return tuple(returned)
