@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from unspool import engine, sizes
 from unspool.cells.like import assert_like_rnncell
+from unspool.decode.blocks import Blocks
 from unspool.decode.free_running import FreeRunning
 from unspool.decode.helpers.helper import Helper, as_shape
 from unspool.decode.helpers.training import TrainingHelper
-from unspool.decode.models import Layered, Model
+from unspool.decode.models import ClosedModel, Layered, Model
 from unspool.dtypes import as_dtype
 from unspool.engine import CannotPlanError, Stepper
 from unspool.loops.arguments import begin, check_state_rows
@@ -25,6 +26,9 @@ from unspool.step import gradient_sources, step
 from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure
 
 log = logging.getLogger("unspool")
+
+IN_BLOCKS = ("cuda",)
+"""Devices on which launching a step takes longer than the step."""
 
 
 class Decoder(ABC):
@@ -101,6 +105,10 @@ class Decoder(ABC):
 
     def known_steps(self, steps: int) -> tuple[Structure, Structure, Tensor] | None:
         """At most so many steps in one go, if all inputs are known: time-major outputs, final state, lengths."""
+        return None
+
+    def in_blocks(self) -> Blocks | None:
+        """A decode from the start by blocks of steps, if there is such a way."""
         return None
 
     def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
@@ -254,12 +262,37 @@ class BasicDecoder(Decoder):
         """Whether no subclass has another idea of a step."""
         return type(self).step is BasicDecoder.step and type(self).initialize is BasicDecoder.initialize
 
+    def in_blocks(self) -> Blocks | None:
+        """On a GPU, where the largest logit is what is read next."""
+        helper = self.helper.of_rows()
+        if not self._steps_are_own or helper is None or not helper.takes_largest:
+            return None
+        zeros, start = self._zeros_out(), self.initial_state
+        device = flatten(zeros)[0].device
+        if device.type not in IN_BLOCKS or self._wants_gradients((), start):
+            return None
+        size = map_structure(sizes.size_of, zeros) if self.keep_outputs else ()
+        embedding, tokens, end_token = helper.vocabulary()
+        model = ClosedModel(self.cell, self.output_layer, embedding, size, end_token)
+        ids = tokens.long()
+        nothing, state = torch.zeros(len(ids), 0, device=device), (start, ids, torch.zeros_like(ids, dtype=torch.bool))
+        try:
+            said = len(flatten(start))
+            stepper = Stepper(model, nothing, state, flatten(zeros)[0].dtype, self.cell, watched=[said])
+        except CannotPlanError as reason:
+            log.info("%s is not decoded in blocks of steps: %s", type(self.cell).__qualname__, reason)
+            return None
+        return Blocks(stepper, self.as_output, ids, start, end_token)
+
+    def _wants_gradients(self, inputs: Structure, state: Structure) -> bool:
+        """Whether somebody may ask for gradients."""
+        tensors = [each for each in [*flatten(inputs), *flatten(state)] if isinstance(each, Tensor)]
+        return torch.is_grad_enabled() and any(each.requires_grad for each in [*self.weights(), *tensors])
+
     def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
         """By planned steps, where the helper follows rows, the cell can be planned, and nobody wants gradients."""
-        tensors = [each for each in [*flatten(inputs), *flatten(state)] if isinstance(each, Tensor)]
-        wanted = torch.is_grad_enabled() and any(each.requires_grad for each in [*self.weights(), *tensors])
         helper = self.helper.of_rows()
-        if not self._steps_are_own or wanted or helper is None:
+        if not self._steps_are_own or helper is None or self._wants_gradients(inputs, state):
             return None
         zeros = self._zeros_out()
         size = map_structure(sizes.size_of, zeros) if self.keep_outputs or not helper.takes_largest else ()

@@ -112,6 +112,13 @@ def run_at_once(decoder: Decoder, progress: Progress, bound: int) -> None:
         progress.outputs.take(outputs)
         progress.time, progress.finished = bound, torch.ones_like(progress.finished)
         return
+    blocks = decoder.in_blocks() if bound and running == len(progress.finished) else None
+    if blocks is not None:
+        outputs, progress.lengths = blocks.run(bound)
+        progress.outputs.take(outputs)
+        progress.state, progress.finished = blocks.final_state(), blocks.finished()
+        progress.time = bound
+        return
     free = decoder.free_running(progress.inputs, progress.state) if running else None
     if free is not None:
         free.go_on(progress.time, progress.finished, progress.lengths)

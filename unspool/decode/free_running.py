@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from unspool.decode.helpers.helper import RowHelper
+from unspool.decode.models import beside
 from unspool.engine import Stepper
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
@@ -74,7 +75,7 @@ class FreeRunning:
         if self.every == 1:
             self._state, self._ended = state, finished
         else:  # some may have ended since the last look
-            self._state = map_structure(lambda new, old: torch.where(_beside(ended, new), old, new), state, self._state)
+            self._state = map_structure(lambda new, old: torch.where(beside(ended, new), old, new), state, self._state)
             self._ended = ended | finished
             self._lengths[rows] += (~ended).int()
         if self._time % self.every == 0 and bool(self._ended.any()):
@@ -115,8 +116,3 @@ class FreeRunning:
         )
         self._stepper.keep(kept)
         self._rows, self._ended, self._ids = self._rows[kept], self._ended[kept], self._ids[kept]
-
-
-def _beside(rows: Tensor, leaf: Tensor) -> Tensor:
-    """A bool for each row, as a column beside the row's other axes."""
-    return rows.reshape(-1, *[1] * (leaf.dim() - 1))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unspool.structure import Structure
+from unspool.structure import Structure, map_structure
 
 
 class Layered(nn.Module):
@@ -45,3 +45,34 @@ class Model(nn.Module):
         output = output if self.layer is None else self.layer(output)
         ids = output.argmax(-1) if self.samples else ids
         return (() if self.output_size == () else output), (inner, ids)
+
+
+class ClosedModel(nn.Module):
+    """A model that reads what it said itself, as a cell without inputs: it can take any number of steps in one go.
+
+    Args:
+        cell, layer: a cell and the layer over its output.
+        embedding: what the cell reads for an id.
+        output_size: of the layer's output, or () if nobody asks for it.
+        end_token: the id that ends a row. From then on, its state stays.
+    """
+
+    def __init__(self, cell: Any, layer: Any, embedding: Any, output_size: Structure, end_token: int) -> None:
+        super().__init__()
+        self.cell, self.layer, self.embedding, self.end_token = cell, layer, embedding, end_token
+        self.state_size = (cell.state_size, torch.Size([]), torch.Size([]))
+        self.output_size = output_size
+
+    def forward(self, inputs: Tensor, state: tuple[Structure, Tensor, Tensor]) -> tuple[Structure, Structure]:
+        """One step; the state is the cell's, the id that is read, and whether the row has ended."""
+        old, ids, ended = state
+        output, new = self.cell(self.embedding(ids), old)
+        output = output if self.layer is None else self.layer(output)
+        ids = output.argmax(-1)
+        kept = map_structure(lambda before, after: torch.where(beside(ended, after), before, after), old, new)
+        return (() if self.output_size == () else output), (kept, ids, ended | (ids == self.end_token))
+
+
+def beside(rows: Tensor, leaf: Tensor) -> Tensor:
+    """A number for each row, as a column beside the row's other axes."""
+    return rows.reshape(-1, *[1] * (leaf.dim() - 1))

@@ -53,6 +53,12 @@ class Embedding:
             return self._function(ids)
         return F.embedding(ids, self._matrix) if self._matrix.dim() == 2 else self._matrix[ids]
 
+    def as_module(self) -> Any:
+        """The same with its weights in sight: the module that was given, or one made of the matrix."""
+        if self._matrix is None or self._matrix.dim() != 2:
+            return self if self._matrix is not None else self._function
+        return Lookup(self._matrix)
+
     @property
     def rows(self) -> int | None:
         """How many ids there are; None where only the function knows."""
@@ -84,6 +90,18 @@ class Embedding:
 
     def _beyond(self) -> str:
         return "no id" if self.rows is None else f"not in the vocabulary: the embedding has {self.rows} rows"
+
+
+class Lookup(nn.Module):
+    """Rows of a matrix, by number."""
+
+    def __init__(self, matrix: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("matrix", matrix.detach(), persistent=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """The row of each id."""
+        return F.embedding(ids, self.matrix)  # pyright: ignore[reportArgumentType]
 
 
 def _as_ids(ids: Any, name: str, rank: int, expected: str) -> Tensor:

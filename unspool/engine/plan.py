@@ -64,6 +64,7 @@ class Plan:
         self.draws = _draws(traced, self.labels)
         self.hanging: dict[fx.Node, int] = {}
         """Which of the tensors that hang on the cell each constant is."""
+        self._watching: dict[tuple[int, ...], Phase] = {}
         device = traced.inputs[0].meta["val"].device
         self._draw, _ = as_python(lower(self.draws, self.labels), "draw", device)
 
@@ -76,6 +77,14 @@ class Plan:
     def inference(self) -> Schedule:
         """Forward alone; nothing is kept."""
         return Schedule(self._forward([]), None, (), {}, self._numbers)
+
+    def watching(self, states: tuple[int, ...]) -> Phase:
+        """Forward alone, by which those of the new states, given by their numbers, are known for every step."""
+        if not states:
+            return self.inference.forward
+        if states not in self._watching:
+            self._watching[states] = self._forward([self.trace.new_state[k] for k in states])
+        return self._watching[states]
 
     @cached_property
     def keep(self) -> Schedule:

@@ -1,13 +1,15 @@
-"""A planned cell, one step at a time: for loops whose next input depends on what came out."""
+"""A planned cell, one step or a few at a time: for loops whose next input depends on what came out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from unspool.engine.counts import Counts
+from unspool.engine.parts import Values
 from unspool.engine.planning import keep_plan, plan_of
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
@@ -20,6 +22,7 @@ class Stepper:
         inputs, state: of the first step, with all rows.
         output_dtype: the dtype of the outputs.
         owner: whose plan it is: it is found again as long as this one lives.
+        watched: the numbers of the state's tensors that `run` returns for every step.
 
     Raises:
         CannotPlanError: if the cell cannot be planned.
@@ -32,13 +35,22 @@ class Stepper:
     (torch.Size([2, 4]), True)
     """
 
-    def __init__(self, cell: Any, inputs: Structure, state: Structure, output_dtype: torch.dtype, owner: Any) -> None:
+    def __init__(
+        self,
+        cell: Any,
+        inputs: Structure,
+        state: Structure,
+        output_dtype: torch.dtype,
+        owner: Any,
+        watched: Sequence[int] = (),
+    ) -> None:
         with torch.no_grad():
             sequence = map_structure(lambda leaf: leaf[None], inputs)
             ready = plan_of(cell, sequence, state, output_dtype, same_containers=False)
             keep_plan(owner, ready.plan)
             self._plan, self._trace = ready.plan, ready.plan.trace
-            self._phase = self._plan.inference.forward
+            self._phase = self._plan.watching(tuple(watched))
+            self._watched = [self._trace.new_state[k] for k in watched]
             weights = dict(zip(self._trace.weights, ready.weights.values(), strict=True))
             rows = len(flatten(inputs)[0])
             self._shared = self._phase.begin({**weights, **ready.constants}, rows)
@@ -47,13 +59,29 @@ class Stepper:
 
     def __call__(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step of the rows that are left: its output and the new state."""
-        trace, given, leaves = self._trace, flatten(inputs), flatten(state)
-        counts = Counts.of_step(len(given[0]))
+        given, leaves = flatten(inputs), flatten(state)
+        values, carried = self._run(Counts.of_step(len(given[0])), given, leaves)
+        outputs = [values[node] for node in self._trace.outputs]
+        return unflatten_as(self._output_size, outputs), unflatten_as(state, carried)
+
+    def run(self, inputs: Structure, state: Structure) -> tuple[Structure, list[Tensor], Structure]:
+        """As many steps as there are time-major inputs: the outputs and the watched states after each, and the last."""
+        given, leaves = flatten(inputs), flatten(state)
+        steps, rows = given[0].shape[:2]
+        counts = Counts.in_blocks(steps * rows, rows)
+        values, carried = self._run(counts, [leaf.flatten(0, 1) for leaf in given], leaves)
+
+        def by_step(nodes: Sequence[fx.Node]) -> list[Tensor]:
+            return [values[node].reshape(steps, rows, *values[node].shape[1:]) for node in nodes]
+
+        outputs, watched = by_step(self._trace.outputs), by_step(self._watched)
+        return unflatten_as(self._output_size, outputs), watched, unflatten_as(state, carried)
+
+    def _run(self, counts: Counts, given: Sequence[Tensor], leaves: Sequence[Tensor]) -> tuple[Values, list[Tensor]]:
         with torch.no_grad():
-            known = {**dict(zip(trace.inputs, given, strict=True)), **self._plan.draw(counts)}
+            known = {**dict(zip(self._trace.inputs, given, strict=True)), **self._plan.draw(counts)}
             carried, values = self._phase.run(counts, self._shared, known, [*leaves, *self._memory])
-        outputs = [values[node] for node in trace.outputs]
-        return unflatten_as(self._output_size, outputs), unflatten_as(state, carried[: len(leaves)])
+        return values, carried[: len(leaves)]
 
     def keep(self, rows: Tensor) -> None:
         """From now on there are only these of the rows, by number."""

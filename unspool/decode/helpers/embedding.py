@@ -140,3 +140,9 @@ class EmbeddedRows:
     def follow(self, sample_ids: Tensor) -> tuple[Tensor, Any]:
         """The end token ends a row; the embeddings of ids are read."""
         return sample_ids == self._helper.end_token, self._helper.embedding(sample_ids)
+
+    def vocabulary(self) -> tuple[Any, Tensor, int]:
+        """The embedding, and the helper's tokens."""
+        helper = self._helper
+        assert helper.end_token is not None
+        return helper.embedding.as_module(), helper.start_tokens, helper.end_token

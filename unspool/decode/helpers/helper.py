@@ -88,6 +88,10 @@ class RowHelper(Protocol):
         """`(finished, next_inputs)` after these samples."""
         ...
 
+    def vocabulary(self) -> tuple[Any, Tensor, int]:
+        """What is read for an id, a function or a module; the ids at the start; and the one that ends a row."""
+        ...
+
 
 class CustomHelper(Helper):
     """A helper made of functions.
