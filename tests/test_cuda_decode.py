@@ -20,9 +20,12 @@ from unspool import (
     dynamic_decode,
     dynamic_rnn,
     explain,
+    stream,
     tile_batch,
 )
+from unspool.decode.blocks import Blocks
 from unspool.decode.free_running import LOOKS, FreeRunning
+from unspool.engine.emit.graphed import Graphed
 from unspool.structure import flatten
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -62,18 +65,47 @@ def decoded(kind: str, sample: bool, device: str) -> list[Tensor]:
     return [leaf.cpu() for leaf in [*flatten(outputs), *flatten(final), lengths]]
 
 
-@pytest.mark.parametrize("sample", [False, True], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("kind", ["LSTM", "attention"])
-def test_free_running_gives_the_numbers_of_the_cpu(kind: str, sample: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_running_gives_the_numbers_of_the_cpu(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[FreeRunning] = []
     make = FreeRunning.__init__
     monkeypatch.setattr(FreeRunning, "__init__", lambda self, *given: (runs.append(self), make(self, *given))[1])
-    found, expected = decoded(kind, sample, "cuda"), decoded(kind, sample, "cpu")
+    found, expected = decoded(kind, True, "cuda"), decoded(kind, True, "cpu")
     assert len(runs) == 2
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
     lengths = expected[-1]
     assert runs[0].row_steps <= int(lengths.sum()) + (LOOKS - 1) * B
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "attention"])
+def test_blocks_of_steps_give_the_numbers_of_the_cpu(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Blocks, "STEPS", (4,))
+    replays: list[int] = []
+    replay: Any = Graphed._replay  # pyright: ignore[reportPrivateUsage]
+
+    def noted(*given: Any) -> Any:
+        replays.append(1)
+        return replay(*given)
+
+    monkeypatch.setattr(Graphed, "_replay", noted)
+    expected = decoded(kind, False, "cpu")
+    for _ in range(2):  # the second time, all blocks are replayed
+        for one, other in zip(decoded(kind, False, "cuda"), expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    assert replays
+
+
+def test_a_greedy_stream_takes_single_steps() -> None:
+    cell, layer, table = model("LSTM", "cuda")
+    helper = GreedyEmbeddingHelper(table, torch.arange(B, device="cuda") + 3, END)
+    with torch.device("cuda"):
+        state = cell.zero_state(B, torch.float64)
+    decoder = BasicDecoder(cell, helper, state, layer)
+    steps = list(stream(decoder, 9))
+    with torch.no_grad():
+        outputs, _, _ = dynamic_decode(decoder, maximum_iterations=9)
+    assert torch.equal(torch.stack([step.sample_id for step in steps], 1), outputs.sample_id)
 
 
 @pytest.mark.parametrize("mechanism", [BahdanauAttention, LuongAttention])

@@ -1,7 +1,8 @@
 """Greedy decoding on a GPU: blocks of steps, each launched in one go.
 
 There, a step takes as long as its launches, and every look at what has ended waits for the device. So the model reads
-its own words for a whole block of steps, which the engine replays as one CUDA graph, and only then somebody looks.
+its own words for a whole block of steps, which the engine replays as one CUDA graph, and while the next one runs
+somebody looks at what it came to.
 """
 
 from __future__ import annotations
@@ -15,6 +16,21 @@ from unspool.engine import Stepper
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 
+class _Look:
+    """How many rows run after a block: asked for now, and waited for when somebody wants to know."""
+
+    def __init__(self, ended: Tensor) -> None:
+        self._running = (~ended).sum().to("cpu", non_blocking=True)
+        self._event = torch.cuda.Event() if ended.is_cuda else None
+        if self._event is not None:
+            self._event.record()
+
+    def running(self) -> int:
+        if self._event is not None:
+            self._event.synchronize()
+        return int(self._running)
+
+
 class Blocks:
     """A greedy decode, block by block.
 
@@ -26,10 +42,11 @@ class Blocks:
         end_token: the id that ends a row.
     """
 
-    STEPS = 16
-    """How many steps a block has: more are launched with less, but the last block runs on when all rows have ended."""
+    STEPS = (16, 32, 64)
+    """How many steps the first blocks have, and all others: more are launched with less, but when all rows have ended
+    there may be a block and a half to come."""
     FEW = 4
-    """A graph has a fixed number of rows, so rows are left out only when a fraction of these is left."""
+    """A graph has a fixed number of rows, so rows are left out only when no more than one of so many runs."""
 
     def __init__(
         self,
@@ -44,7 +61,7 @@ class Blocks:
         self._rows = torch.arange(len(start_tokens), device=start_tokens.device)
         ended = torch.zeros_like(start_tokens, dtype=torch.bool)
         self._state: tuple[Structure, Tensor, Tensor] = (state, start_tokens.long(), ended)
-        self._nothing = torch.zeros(self.STEPS, len(start_tokens), 0, device=start_tokens.device)
+        self._nothing = torch.zeros(max(self.STEPS), len(start_tokens), 0, device=start_tokens.device)
 
     def run(self, bound: int) -> tuple[Structure, Tensor]:
         """At most so many steps: what is put out, time-major, and the lengths of the rows."""
@@ -52,17 +69,20 @@ class Blocks:
         ids: list[Tensor] = []
         like: Structure = ()
         time = 0
+        look: _Look | None = None
         while time < bound:
-            steps = min(self.STEPS, bound - time)
+            steps = min(self.STEPS[min(len(ids), len(self.STEPS) - 1)], bound - time)
             like, (said,), self._state = self._stepper.run(self._nothing[:steps, : len(self._rows)], self._state)
             outputs.append([self._whole(leaf, 0) for leaf in flatten(like)])
             ids.append(self._whole(said, self._end_token))
             time += steps
-            left = len(self._rows) - int(self._state[2].sum())
+            left = len(self._rows) if look is None else look.running()  # before this block
             if not left:
                 break
+            look = _Look(self._state[2])
             if left * self.FEW <= len(self._rows):
                 self._drop()
+                look = None
         every = torch.cat(ids)
         ended = every == self._end_token
         lengths = torch.where(ended.any(0), ended.int().argmax(0) + 1, time).int()

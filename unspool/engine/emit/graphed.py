@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -21,11 +22,33 @@ from unspool.engine.emit.interpreted import Interpreted
 log = logging.getLogger("unspool")
 
 
+class _Prepared(list[Tensor]):
+    """What is the same for all chunks of a call; it can be referred to weakly, as a list cannot."""
+
+
+class _Shared:
+    """The memory from which all graphs of a stream read shared values."""
+
+    def __init__(self, shared: Sequence[Tensor]) -> None:
+        # Matrices keep their layout, which the libraries' choice of an algorithm depends on.
+        self.own = [torch.empty_strided(m.shape, m.stride(), dtype=m.dtype, device=m.device) for m in shared]
+        self._holds: weakref.ref[_Prepared] | None = None
+
+    def take(self, shared: Sequence[Tensor]) -> None:
+        """Copies these values; once for all chunks of a call."""
+        if self._holds is not None and self._holds() is shared:
+            return
+        for own, given in zip(self.own, shared, strict=True):
+            own.copy_(given)
+        self._holds = weakref.ref(shared) if isinstance(shared, _Prepared) else None
+
+
 @dataclass(frozen=True)
 class _Recording:
     """A graph, and the memory that it reads and writes."""
 
     graph: torch.cuda.CUDAGraph
+    shared: _Shared
     inputs: list[Tensor]
     carried: list[Tensor]
     emitted: list[Tensor]
@@ -36,7 +59,7 @@ class Graphed:
 
     name = "CUDA graph"
 
-    MOST = 4
+    MOST = 8
     """How many graphs are kept: each holds the memory of a chunk."""
 
     TRIES = 32
@@ -46,6 +69,7 @@ class Graphed:
         self._loop = loop
         self.core, self.source = loop.core, loop.source
         self._recordings: OrderedDict[Hashable, _Recording | None] = OrderedDict()
+        self._shared: dict[int, _Shared] = {}
         self._seen: Counter[Hashable] = Counter()
         self._tries = 0
         self._lock = threading.Lock()
@@ -55,7 +79,7 @@ class Graphed:
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """As they are."""
-        return list(shared)
+        return _Prepared(shared)
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
@@ -64,12 +88,12 @@ class Graphed:
         with self._lock:
             recording = None
             if counts[0] == counts[-1] and not torch.cuda.is_current_stream_capturing():
-                recording = self._recording(key, shared, chunk)
+                recording = self._recording(key, stream.stream_id, shared, chunk)
             if recording is not None:
-                return self._replay(recording, [*shared, *chunk.streamed, *chunk.carried], chunk.into)
+                return self._replay(recording, shared, [*chunk.streamed, *chunk.carried], chunk.into)
         return self._loop(shared, chunk)
 
-    def _recording(self, key: Hashable, shared: Sequence[Tensor], chunk: Chunk) -> _Recording | None:
+    def _recording(self, key: Hashable, stream: int, shared: Sequence[Tensor], chunk: Chunk) -> _Recording | None:
         """The graph for such a chunk; None where it cannot be, or is not yet known to be worth it."""
         if key in self._recordings:
             self._recordings.move_to_end(key)
@@ -80,7 +104,9 @@ class Graphed:
             return None
         self._tries += 1
         try:
-            self._recordings[key] = self._record(shared, chunk)
+            own = self._shared.setdefault(stream, _Shared(shared))
+            own.take(shared)
+            self._recordings[key] = self._record(own, chunk)
         except RuntimeError as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
@@ -90,21 +116,24 @@ class Graphed:
             self._recordings.popitem(last=False)
         return self._recordings[key]
 
-    def _record(self, shared: Sequence[Tensor], chunk: Chunk) -> _Recording:
+    def _record(self, shared: _Shared, chunk: Chunk) -> _Recording:
         given = [*chunk.streamed, *chunk.carried]
-        inputs = [torch.empty_like(each, memory_format=torch.contiguous_format) for each in given]
-        # Matrices keep their layout, which the libraries' choice of an algorithm depends on.
-        inputs = [*(torch.empty_strided(m.shape, m.stride(), dtype=m.dtype, device=m.device) for m in shared), *inputs]
-        first, second = len(shared), len(shared) + len(chunk.streamed)
-        graph = torch.cuda.CUDAGraph()
+        inputs = [each.clone(memory_format=torch.contiguous_format) for each in given]
+        cut, graph = len(chunk.streamed), torch.cuda.CUDAGraph()
+        same = Chunk(chunk.counts, inputs[:cut], inputs[cut:], chunk.reverse)
+        self._loop(shared.own, same)  # kernels are compiled for such memory, which must not happen while recording
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            own = Chunk(chunk.counts, inputs[first:second], inputs[second:], chunk.reverse)
-            new, emitted = self._loop(inputs[:first], own)
-        return _Recording(graph, inputs, new, emitted)
+            new, emitted = self._loop(shared.own, same)
+        return _Recording(graph, shared, inputs, new, emitted)
 
     def _replay(
-        self, recording: _Recording, inputs: Sequence[Tensor], into: Sequence[Tensor | None] | None
+        self,
+        recording: _Recording,
+        shared: Sequence[Tensor],
+        inputs: Sequence[Tensor],
+        into: Sequence[Tensor | None] | None,
     ) -> tuple[list[Tensor], list[Tensor]]:
+        recording.shared.take(shared)
         for own, given in zip(recording.inputs, inputs, strict=True):
             own.copy_(given)
         recording.graph.replay()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from unspool.engine.core import Core
 from unspool.engine.emit.chunk import Chunk, Results
-from unspool.engine.emit.python import as_python
+from unspool.engine.emit.kernels import Kernel, join_pointwise
+from unspool.engine.emit.python import as_python, fuse
 from unspool.engine.graph import aten
 from unspool.engine.program import Program, Value
 
@@ -17,6 +19,7 @@ from unspool.engine.program import Program, Value
 class Interpreted:
     """Runs a core over a chunk of steps, instruction by instruction.
 
+    >>> from unspool.engine.counts import Counts
     >>> from unspool.engine.graph import aten
     >>> from unspool.engine.program import Instruction, Kind
     >>> h, x, y = (Value(name, (3,), torch.float32) for name in "hxy")
@@ -26,7 +29,7 @@ class Interpreted:
     def step(rows, h, x):
         y = h + x
         return (y, y)
-    >>> carried, emitted = loop([], Chunk([2, 1], [torch.ones(3, 3)], [torch.zeros(2, 3)]))
+    >>> carried, emitted = loop([], Chunk(Counts([2, 1]), [torch.ones(3, 3)], [torch.zeros(2, 3)]))
     >>> carried[0][:, 0], emitted[0][:, 0]
     (tensor([2., 1.]), tensor([1., 1., 2.]))
     """
@@ -40,9 +43,15 @@ class Interpreted:
         factors = [each.arguments[1] for each in core.instructions if each.operation is aten.mm.default]
         self._matrices = {each for each in core.shared if each in factors} if device.type == "cpu" else set[Value]()
         inputs = (*core.carried, *core.streamed, *core.shared)
-        self._step, self.source = as_python(
-            Program(inputs, core.instructions, (*handed_on, *core.emitted)), "step", device
-        )
+        program = Program(inputs, core.instructions, (*handed_on, *core.emitted))
+        if device.type == "cuda":
+            program = join_pointwise(
+                Program(inputs, tuple(fuse(program)), program.outputs),
+                lambda part, name: _unwrapped(as_python(part, name, device)[0]),
+            )
+        self._step, self.source = as_python(program, "step", device)
+        kernels = [each.operation for each in program.instructions if isinstance(each.operation, Kernel)]
+        self.source += "".join(f"\n{kernel.source}\n" for kernel in kernels)
 
     def wait(self) -> None:
         """It always can."""
@@ -84,6 +93,16 @@ class Interpreted:
         targets = chunk.into or [None] * len(self.core.emitted)
         columns = zip(zip(*emitted, strict=True), self.core.emitted, targets, strict=True)
         return list(now), [_joined(column, like, target) for column, like, target in columns]
+
+
+def _unwrapped(function: Callable[..., tuple[Tensor, ...]]) -> Callable[..., Any]:
+    """With a single result as it is."""
+
+    def run(rows: int, *inputs: Tensor) -> Any:
+        results = function(rows, *inputs)
+        return results[0] if len(results) == 1 else results
+
+    return run
 
 
 def _laid_out(matrix: Tensor) -> Tensor:
