@@ -21,6 +21,7 @@ BENCHMARKS = {
     "own_cells": ANYWHERE,
     "growth": ANYWHERE,
     "decode": ANYWHERE,
+    "attention": ANYWHERE,
     "bfloat16": GPU_ONLY,
     "memory": GPU_ONLY,
     "swap": GPU_ONLY,

@@ -98,8 +98,12 @@ def _makers(statements: Sequence[Statement]) -> dict[Statement, set[Statement]]:
 def _pass(
     left: Sequence[Statement], makers: dict[Statement, set[Statement]], done: set[Statement]
 ) -> list[Compute | Reduce | Contract]:
-    """What to do next: what products wait for, and what uses it while it is at hand. The rest can wait."""
-    needed = {each for each in left if isinstance(each, Product)}
+    """What to do next: what the next products wait for, and what uses it while it is at hand. The rest can wait."""
+    behind: set[Statement] = set()  # another product
+    for each in left:
+        if any(maker in behind or isinstance(maker, Product) for maker in makers[each] - done):
+            behind.add(each)
+    needed = {each for each in left if isinstance(each, Product) and each not in behind}
     products = bool(needed)
     for each in reversed(left):
         if each in needed:
