@@ -4,8 +4,8 @@
     python examples/character_model.py --steps 40  # about ten seconds
 
 The documentation ships with Python. Its paragraphs have different lengths, which is what this example is about:
-`dynamic_rnn` trains on batches of them as they are, by `sequence_length`, and `raw_rnn` writes new ones, each until
-it ends by itself. Both run the same cell.
+`dynamic_rnn` trains on batches of them as they are, by `sequence_length`, and `dynamic_decode` writes new ones, each
+until it ends by itself. Both run the same cell.
 """
 
 from __future__ import annotations
@@ -202,22 +202,30 @@ def unigram(training: list[Tensor], held_out: list[Tensor], classes: int) -> flo
     return -(counts / counts.sum()).log2()[torch.cat(held_out)].mean().item()
 
 
+class Pen(unspool.SampleEmbeddingHelper):
+    """Draws tokens until one is END; the first is another, since there are no empty paragraphs."""
+
+    def __init__(self, count: int, temperature: float) -> None:
+        super().__init__(as_column, [END] * count, END, softmax_temperature=temperature)
+
+    def sample(self, time: int, outputs: Tensor, state: Any) -> Tensor:
+        """A token for each row, from its logits."""
+        if time == 0:
+            outputs = outputs.index_fill(1, torch.tensor(END), -math.inf)
+        return super().sample(time, outputs, state)
+
+
+def as_column(tokens: Tensor) -> Tensor:
+    """What the cell reads; it embeds tokens itself."""
+    return tokens.unsqueeze(1)
+
+
 @torch.no_grad()
 def write(cell: unspool.RNNCell, characters: list[str], count: int, temperature: float) -> list[Sample]:
     """New paragraphs, token by token, until every one of them has ended."""
-
-    def choose(step: int, logits: Any, state: Any, loop_state: Any) -> tuple[Any, Any, Any, Any, Any]:
-        if logits is None:  # before the first step: END goes in, and each row will emit one token a step
-            finished, state = torch.zeros(count, dtype=torch.bool), cell.zero_state(count, torch.float32)
-            return finished, torch.full((count, 1), END), state, torch.tensor(END), None
-        if step == 1:  # there are no empty paragraphs
-            logits = logits.index_fill(1, torch.tensor(END), -math.inf)
-        tokens = torch.multinomial(F.softmax(logits / temperature, dim=1), num_samples=1)
-        finished = (tokens.squeeze(1) == END) | (step == WRITE_AT_MOST)
-        return finished, tokens, state, tokens.squeeze(1), None
-
-    written, _, _ = unspool.raw_rnn(cell, choose)
-    rows: list[list[int]] = written.stack().T.tolist()  # after a row's own end, raw_rnn emits zeros: END again
+    decoder = unspool.BasicDecoder(cell, Pen(count, temperature), cell.zero_state(count, torch.float32))
+    outputs, _, _ = unspool.dynamic_decode(decoder, maximum_iterations=WRITE_AT_MOST)
+    rows: list[list[int]] = outputs.sample_id.tolist()  # past a row's own end, more of END
     return [Sample("".join(characters[token] for token in row), ended=END in row) for row in rows]
 
 

@@ -53,6 +53,13 @@ def test_every_sample_ends_or_is_cut(demo, report):
         assert sample.ended or len(sample.text) == demo.WRITE_AT_MOST
 
 
+def test_no_paragraph_begins_with_its_end(demo):
+    pen, logits = demo.Pen(count=3, temperature=1.0), torch.zeros(3, 5)
+    logits[:, demo.END] = 50
+    assert (pen.sample(0, logits, state=()) != demo.END).all()
+    assert (pen.sample(1, logits, state=()) == demo.END).all()
+
+
 def test_every_paragraph_is_read_once(demo):
     paragraphs = demo.read_paragraphs()
     assert len(paragraphs) == len(set(paragraphs))
