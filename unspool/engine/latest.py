@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import optree
 from torch import Tensor, nn
 
 from unspool.engine.graph import Node
@@ -94,11 +95,11 @@ class Latest:
     def of(
         cls, seen: list[Any], inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready
     ) -> Latest | None:
-        """What to remember; None if a glance, or the types of `inputs` and `state`, do not show all that matters."""
+        """What to remember; None if a glance does not show all that matters."""
         place = {id(each): k for k, each in enumerate(seen) if isinstance(each, Tensor)}
         hanging = {node: ready.constants[node] for node in ready.plan.hanging}
         used = [*hanging.values(), *ready.weights.values(), *ready.memory.values()]
-        if any(id(each) not in place for each in used) or not (_is_simple(inputs) and _is_simple(state)):
+        if any(id(each) not in place for each in used):
             return None
         memory = {name: place[id(each)] for name, each in ready.memory.items()}
         tensors = [k for k, each in enumerate(seen) if isinstance(each, Tensor) and k not in memory.values()]
@@ -107,7 +108,7 @@ class Latest:
             [each for each in seen if not isinstance(each, Tensor)],
             {k: weakref.ref(seen[k]) for k in tensors},
             _looks(flatten(inputs), [*flatten(state), *(seen[k] for k in memory.values())], [seen[k] for k in tensors]),
-            _with_types(how, inputs, state),
+            (*how, _containers(inputs), _containers(state)),
             ready.plan,
             {name: place[id(each)] for name, each in ready.weights.items()},
             {node: place[id(each)] for node, each in hanging.items()},
@@ -117,7 +118,7 @@ class Latest:
 
     def again(self, seen: list[Any], inputs: Structure, state: Structure, how: tuple[Any, ...]) -> Ready | None:
         """What the latest call had, for a call that is like it; None if this one is not."""
-        if _with_types(how, inputs, state) != self.how or len(seen) != len(self.ids):
+        if (*how, _containers(inputs), _containers(state)) != self.how or len(seen) != len(self.ids):
             return None
         if _identities(seen, self.memory.values()) != self.ids:
             return None
@@ -148,10 +149,6 @@ def _identities(seen: list[Any], memory: Collection[int]) -> list[int]:
     return ids
 
 
-def _with_types(how: tuple[Any, ...], inputs: Structure, state: Structure) -> tuple[Any, ...]:
-    return (*how, inputs.__class__, state.__class__)
-
-
 def _looks(inputs: Sequence[Tensor], by_row: Sequence[Tensor], others: Sequence[Tensor]) -> list[Any]:
     """Kinds, shapes without steps and rows, dtypes, devices, and where gradients are wanted."""
     found: list[Any] = []
@@ -167,6 +164,8 @@ def _looks(inputs: Sequence[Tensor], by_row: Sequence[Tensor], others: Sequence[
 _LOOK = operator.attrgetter("__class__", "layout", "dtype", "device", "requires_grad")
 
 
-def _is_simple(structure: Structure) -> bool:
-    """Whether its type says what containers it has."""
-    return isinstance(structure, Tensor) or is_flat(structure)
+def _containers(structure: Structure) -> Any:
+    """What containers a structure has: its type, where that says it."""
+    if isinstance(structure, Tensor) or is_flat(structure):
+        return structure.__class__
+    return optree.tree_structure(structure, none_is_leaf=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Any
 
@@ -71,6 +72,40 @@ def use_one_name(graph: fx.Graph) -> None:
     }
     for node in calls(graph, *names):
         node.target = names[node.target]
+
+
+def flatten_concats(graph: fx.Graph) -> None:
+    """`concat([concat([a, b]), c])` along one axis becomes `concat([a, b, c])`."""
+    for node in calls(graph, aten.cat.default):
+        axis = _axis(node)
+        pieces: list[Node] = []
+        for piece in node.args[0]:
+            inner = is_call(piece, aten.cat.default) and _axis(piece) == axis
+            pieces += piece.args[0] if inner else [piece]
+        if len(pieces) > len(node.args[0]):
+            replace(node, insert(node, aten.cat.default, pieces, axis))
+
+
+def join_cuts(graph: fx.Graph) -> None:
+    """Neighbouring slices of a tensor, put together again, become one slice, or the tensor itself."""
+    for node in calls(graph, aten.cat.default):
+        first, axis = node.args[0][0], _axis(node)
+        if not all(is_call(each, aten.slice.Tensor) and len(each.args) == 4 for each in node.args[0]):
+            continue
+        cuts = [each.args for each in node.args[0]]
+        start, end = cuts[0][2], cuts[-1][3]
+        of = first.args[0]
+        same = all(tensor is of and dim == axis for tensor, dim, *_ in cuts)
+        if not same or any(one[3] != other[2] for one, other in itertools.pairwise(cuts)):
+            continue
+        whole = (start, end) == (0, value(of).shape[axis])
+        replace(node, of if whole else insert(node, aten.slice.Tensor, of, axis, start, end))
+
+
+def _axis(concat: Node) -> int:
+    axis = concat.args[1] if len(concat.args) > 1 else concat.kwargs.get("dim", 0)
+    assert isinstance(axis, int)
+    return axis % value(concat).dim()
 
 
 def join_slices(graph: fx.Graph) -> None:

@@ -46,7 +46,7 @@ class Compiled:
         self._order = [[*self._emitted, *self._totals].index(value) for value in core.emitted]
         rest = tuple(each for each in core.instructions if each not in added)
         summed = [each.arguments[0] for each in added]
-        body, matrices, self._read, self._needs = _emit(
+        body, matrices, self._read, self._changed, self._needs = _emit(
             replace(core, instructions=rest, emitted=tuple(self._emitted)), summed
         )
         self.source = module.add(function, body)
@@ -88,7 +88,10 @@ class Compiled:
             each if like.axis == 0 and each.is_contiguous() else each.movedim(like.axis, 0).contiguous()
             for each, like in zip(chunk.streamed, core.streamed, strict=True)
         ]
-        state = [each.clone(memory_format=torch.contiguous_format) for each in chunk.carried]
+        state = [
+            each.clone(memory_format=torch.contiguous_format) if changed else each.contiguous()
+            for each, changed in zip(chunk.carried, self._changed, strict=True)
+        ]
         targets = self._nowhere if chunk.into is None else [chunk.into[k] for k in self._places]
         emitted = [
             _space(like, counts.total) if target is None or not _can_take(target, like) else target
@@ -114,8 +117,11 @@ class Compiled:
         return state, [emitted[k] for k in self._order]
 
 
-def _emit(core: Core, sums: Sequence[Value]) -> tuple[str, list[Ref], set[int], Needs]:
-    """What a core does at every step, the matrices packed for it, the other shared values, and what it needs."""
+def _emit(core: Core, sums: Sequence[Value]) -> tuple[str, list[Ref], set[int], list[bool], Needs]:
+    """What a core does at every step, the matrices packed for it, the other shared values, and what it needs.
+
+    Before that last one: which of the carried values it changes.
+    """
     row = Row(core.instructions, (*core.new_carried, *core.emitted, *sums))
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     for place, group in groups.items():
@@ -129,12 +135,14 @@ def _emit(core: Core, sums: Sequence[Value]) -> tuple[str, list[Ref], set[int], 
     for k, value in enumerate(sums):
         row.add_up(value, k)
     stores: list[tuple[Ref, Ref]] = []
+    changed: list[bool] = []
     for old, new in zip(core.carried, core.new_carried, strict=True):
         target = row.ref(old)
         if not target.is_whole:
             raise CannotEmitError(f"{old.name} is carried with its rows not in front")
         ref = row.constant(0, old.dtype, target.shape) if new is None else row.ref(new)
-        if ref == target:
+        changed.append(ref != target)
+        if not changed[-1]:
             continue
         if ref.root().buffer.place is Place.CARRIED:
             ref = row.copy(ref)  # two states may change places
@@ -153,7 +161,7 @@ def _emit(core: Core, sums: Sequence[Value]) -> tuple[str, list[Ref], set[int], 
     )
     seen = {each.ref.root().buffer for each in accesses(stages)}
     read = {buffer.index for buffer in seen if buffer.place is Place.SHARED}
-    return printer.text(), matrices, read, needs
+    return printer.text(), matrices, read, changed, needs
 
 
 def _emit_value(row: Row, value: Value, index: int) -> None:
