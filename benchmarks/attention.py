@@ -1,4 +1,7 @@
-"""Training a decoder with attention: `dynamic_rnn` against the same cell in a Python loop."""
+"""Training a decoder with attention: `dynamic_rnn` against the engine's plain loop, and a loop written by hand.
+
+The lengths of the answers are full, or drawn from 1 to the number of steps; by hand there is no loop for these.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from torch import Tensor
 
 import unspool
 from benchmarks.harness import Case, Contender, Options, main
+from unspool.engine import plain
 
 SHAPES = [(32, 30, 30, 64, 128), (64, 50, 50, 128, 256), (8, 100, 100, 32, 64)]
 """Rows, steps, places of the memory, depth of the inputs, units."""
@@ -18,17 +22,24 @@ SHAPES = [(32, 30, 30, 64, 128), (64, 50, 50, 128, 256), (8, 100, 100, 32, 64)]
 class Task:
     """An LSTM that looks at a memory, and what it reads."""
 
-    def __init__(self, mechanism: Any, shape: tuple[int, int, int, int, int], options: Options) -> None:
+    def __init__(
+        self, mechanism: Any, shape: tuple[int, int, int, int, int], options: Options, *, lengths: bool = False
+    ) -> None:
         torch.manual_seed(0)
         rows, steps, places, depth, units = shape
         self.inputs = torch.randn(rows, steps, depth, device=options.device)
         self.memory = torch.randn(rows, places, units, device=options.device, requires_grad=True)
-        self.lengths = torch.randint(1, places + 1, (rows,), device=options.device)
+        self.memory_lengths = torch.randint(1, places + 1, (rows,), device=options.device)
+        self.lengths = torch.randint(1, steps + 1, (rows,), device=options.device) if lengths else None
         self.mechanism = mechanism(units)
         self.cell = unspool.AttentionWrapper(unspool.LSTMCell(units), self.mechanism, attention_layer_size=units)
-        self.mechanism.setup_memory(self.memory, self.lengths)
         with torch.no_grad():  # builds it
-            self.cell(self.inputs[:, 0], self.cell.zero_state(rows, torch.float32))
+            self.cell(self.inputs[:, 0], self.start())
+
+    def start(self) -> Any:
+        """The state to begin with, once the memory is looked through."""
+        self.mechanism.setup_memory(self.memory, self.memory_lengths)
+        return self.cell.zero_state(len(self.inputs), torch.float32)
 
     def gradients(self, outputs: Tensor) -> Sequence[Tensor]:
         """Of everything, once the outputs are there."""
@@ -37,15 +48,17 @@ class Task:
 
     def planned(self) -> Sequence[Tensor]:
         """By `dynamic_rnn`."""
-        self.mechanism.setup_memory(self.memory, self.lengths)
-        outputs, _ = unspool.dynamic_rnn(self.cell, self.inputs, dtype=torch.float32)
+        outputs, _ = unspool.dynamic_rnn(self.cell, self.inputs, self.lengths, self.start())
         return self.gradients(outputs)
+
+    def by_plain_loop(self) -> Sequence[Tensor]:
+        """As `dynamic_rnn` runs a cell without a plan."""
+        outputs, _ = plain.run(self.cell, self.inputs.transpose(0, 1), self.lengths, self.start(), torch.float32)
+        return self.gradients(outputs.transpose(0, 1))
 
     def by_hand(self) -> Sequence[Tensor]:
         """Step by step."""
-        self.mechanism.setup_memory(self.memory, self.lengths)
-        state: Any = self.cell.zero_state(len(self.inputs), torch.float32)
-        outputs: list[Tensor] = []
+        state, outputs = self.start(), list[Tensor]()
         for step in self.inputs.unbind(1):
             output, state = self.cell(step, state)
             outputs.append(output)
@@ -53,14 +66,20 @@ class Task:
 
 
 def cases(options: Options) -> Iterator[Case]:
-    """Both kinds of scores."""
+    """Both kinds of scores, with and without lengths."""
     shapes = [(2, 3, 4, 5, 6)] if options.quick else SHAPES
     for mechanism in (unspool.BahdanauAttention, unspool.LuongAttention):
         for shape in shapes:
-            task = Task(mechanism, shape, options)
-            names = "B{} T{} S{} D{} H{}".format(*shape)
-            contenders = [Contender("dynamic_rnn", task.planned, "unspool"), Contender("Python loop", task.by_hand)]
-            yield Case(f"{mechanism.__name__}, {names}", shape[1], contenders)
+            for lengths in (False, True):
+                task = Task(mechanism, shape, options, lengths=lengths)
+                names = "B{} T{} S{} D{} H{}".format(*shape) + (", lengths" if lengths else "")
+                contenders = [
+                    Contender("dynamic_rnn", task.planned, "unspool"),
+                    Contender("plain loop", task.by_plain_loop),
+                ]
+                if not lengths:
+                    contenders.append(Contender("Python loop", task.by_hand))
+                yield Case(f"{mechanism.__name__}, {names}", shape[1], contenders)
 
 
 if __name__ == "__main__":

@@ -153,6 +153,46 @@ def test_a_plan_does_not_keep_weights_or_inputs() -> None:
     assert [each() for each in watched] == [None, None]
 
 
+@pytest.mark.parametrize("cell", [LSTMCell(4), MultiRNNCell([LSTMCell(4), LSTMCell(3)])], ids=["flat", "nested"])
+def test_a_call_like_the_last_one_is_seen_at_a_glance(cell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Any] = []
+
+    class Noted(planning.Watch):
+        def __init__(self, cell: Any) -> None:
+            looks.append(cell)
+            super().__init__(cell)
+
+    dynamic_rnn(cell, torch.randn(2, 5, 3), dtype=torch.float32)
+    monkeypatch.setattr(planning, "Watch", Noted)
+    found, _ = dynamic_rnn(cell, torch.ones(3, 7, 3), dtype=torch.float32)
+    assert not looks
+    cell.note = 3
+    again, _ = dynamic_rnn(cell, torch.ones(3, 7, 3), dtype=torch.float32)
+    assert looks
+    assert torch.equal(found, again)
+
+
+class Named(RNNCell):
+    """Takes any dict of two states, and adds the one called b."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size, self.output_size = {"a": 3, "b": (3,)}, 3
+
+    def forward(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        inner = state["b"][0] if isinstance(state["b"], tuple) else state["b"]["c"]
+        return x + state["a"] - inner, state
+
+
+def test_other_containers_around_the_same_tensors_are_another_call() -> None:
+    cell, inputs, a, b = Named(), torch.randn(2, 4, 3), torch.randn(2, 3), torch.randn(2, 3)
+    for _ in range(2):
+        for state in ({"a": a, "b": (b,)}, {"a": a, "b": {"c": b}}):
+            outputs, final = dynamic_rnn(cell, inputs, initial_state=state)
+            torch.testing.assert_close(outputs, inputs + (a - b)[:, None])
+            assert type(final["b"]) is type(state["b"])
+
+
 def test_threads_plan_and_run_the_same_cell() -> None:
     cell = MultiRNNCell([LSTMCell(4, forget_bias=0.75), LSTMCell(3)])
     inputs = torch.randn(2, 6, 3)

@@ -265,6 +265,95 @@ def test_slices_that_overlap_or_leave_holes_are_not_joined(step: Any) -> None:
     assert targets(made, aten.slice_backward.default) >= 2
 
 
+def flatten_concats(made: Trace) -> None:
+    one_form.flatten_concats(made.graph)
+    clean.drop_dead(made.graph)
+
+
+def test_nested_concatenations_become_one() -> None:
+    made = unchanged(
+        traced(
+            lambda cell, x, h: (
+                torch.cat([torch.cat([x, torch.cat([h, x], 1)], 1), h], -1) @ torch.ones(14, UNITS).double()
+            )
+        ),
+        flatten_concats,
+    )
+    joined = [node for node in calls(made.graph, aten.cat.default) if node in ancestors(made.outputs)]
+    assert [len(node.args[0]) for node in joined] == [4]
+
+
+def test_a_concatenation_along_another_axis_stays_inside() -> None:
+    made = unchanged(
+        traced(
+            lambda cell, x, h: torch.cat([torch.stack([h, h]).sum(0), torch.cat([h[:, :2], h[:, 2:]], 1)], 0)[
+                : h.shape[0]
+            ],
+            adjoint=False,
+        ),
+        flatten_concats,
+    )
+    assert targets(made, aten.cat.default) == 2
+
+
+def test_a_concatenation_that_is_needed_itself_stays() -> None:
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        both = torch.cat([x, h], 1)
+        return torch.cat([both, h], 1)[:, :UNITS] + both[:, :UNITS]
+
+    made = unchanged(traced(step, adjoint=False), flatten_concats)
+    assert targets(made, aten.cat.default) == 2
+
+
+def join_cuts(made: Trace) -> None:
+    clean.drop_identities(made.graph)
+    one_form.join_cuts(made.graph)
+    clean.drop_dead(made.graph)
+
+
+def test_a_weight_cut_and_put_together_again_is_whole() -> None:
+    made = unchanged(
+        traced(lambda cell, x, h: h @ torch.cat([cell.square[:, :1], cell.square[:, 1:UNITS]], 1), adjoint=False),
+        join_cuts,
+    )
+    assert targets(made, aten.cat.default, aten.slice.Tensor) == 0
+
+
+def test_neighbouring_cuts_become_one() -> None:
+    made = unchanged(
+        traced(
+            lambda cell, x, h: (
+                torch.cat(
+                    [
+                        h[:, 1:2],
+                        h[:, 2:4],
+                    ],
+                    1,
+                ).sum(1, keepdim=True)
+                + h
+            ),
+            adjoint=False,
+        ),
+        join_cuts,
+    )
+    assert targets(made, aten.cat.default) == 0
+    assert targets(made, aten.slice.Tensor) == 1
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda cell, x, h: torch.cat([h[:, 2:], h[:, :2]], 1),  # in another order
+        lambda cell, x, h: torch.cat([h[:, :2], h[:, 1:3]], 1),  # overlapping
+        lambda cell, x, h: torch.cat([h[:, :2], h.sin()[:, 2:]], 1),  # of two tensors
+        lambda cell, x, h: torch.cat([h[:, ::2], h[:, 1::2]], 1),  # with strides
+    ],
+)
+def test_other_cuts_are_left_alone(step: Any) -> None:
+    made = unchanged(traced(step, adjoint=False), join_cuts)
+    assert targets(made, aten.cat.default) == 1
+
+
 def test_all_rewrites_together() -> None:
     def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
         both = torch.cat([x, h], 1)

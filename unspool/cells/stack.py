@@ -59,7 +59,7 @@ class MultiRNNCell(RNNCell):
             )
         self.state_is_tuple = state_is_tuple
         # TensorFlow's names, so that the keys of a state_dict and of a checkpoint correspond.
-        self._layers = [f"cell_{k}" for k in range(len(cells))]
+        self._layers = tuple(f"cell_{k}" for k in range(len(cells)))
         for layer, cell in zip(self._layers, cells, strict=True):
             setattr(self, layer, cell)
         states = tuple(cell.state_size for cell in cells)

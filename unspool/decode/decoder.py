@@ -292,7 +292,12 @@ class BasicDecoder(Decoder):
     def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
         """By planned steps, where the helper follows rows, the cell can be planned, and nobody wants gradients."""
         helper = self.helper.of_rows()
-        if not self._steps_are_own or helper is None or self._wants_gradients(inputs, state):
+        if helper is None or not self._steps_are_own or self._wants_gradients(inputs, state):
+            whose = self if helper is not None else self.helper
+            why = f"a {type(whose).__qualname__} says itself what a step is"
+            if helper is not None and self._steps_are_own:
+                why = "somebody may want gradients: torch.no_grad() says that nobody does"
+            log.info("%s is decoded with all rows at every step: %s", type(self.cell).__qualname__, why)
             return None
         zeros = self._zeros_out()
         size = map_structure(sizes.size_of, zeros) if self.keep_outputs or not helper.takes_largest else ()

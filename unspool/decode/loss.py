@@ -163,8 +163,11 @@ def _check_shapes(logits: Tensor, targets: Tensor, weights: Tensor) -> None:
             raise ValueError(f"{name} must have shape {axes}, but has {list(tensor.shape)}")
     for tensor, name in [(targets, "targets"), (weights, "weights")]:
         if tensor.shape != logits.shape[:2]:
+            longer = tensor.shape[0] == logits.shape[0] and tensor.shape[1] > logits.shape[1]
+            hint = "; a decode is as long as its longest row, so cut them: targets[:, : logits.shape[1]]"
             raise ValueError(
                 f"{name} has shape {list(tensor.shape)}, but logits have batch and time {list(logits.shape[:2])}"
+                f"{hint if longer else ''}"
             )
     if not logits.is_floating_point():
         raise TypeError(f"logits must be floating-point numbers, but are {logits.dtype}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import threading
 import traceback
@@ -44,6 +45,8 @@ class _Plans:
     lent: set[Plan] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+
+log = logging.getLogger("unspool")
 
 ENGINE = str(Path(__file__).parent)
 
@@ -171,6 +174,8 @@ def _find(
         try:
             plan = _shared.get(key) if watch.portable else None
             if plan is None:
+                if plans.by_key:
+                    log.info("%s is planned anew: another shape, dtype, structure or option", type(cell).__qualname__)
                 with _tracing:
                     lifted = (weights, memory, memory_leaves)
                     plan = _make(
