@@ -219,39 +219,43 @@ void sum_products(int64_t rows, int64_t width, const T* right, int64_t right_apa
                   int64_t count, T* scratch, int64_t share, int64_t shares) {
   constexpr int64_t W = kPanel<T>;
   const int64_t panels = panels_of<T>(width);
-  int64_t tiles = 0;
-  for (int64_t f = 0; f < count; f++) tiles += (factors[f].width + kRows - 1) / kRows;
-  // Whichever there are more of is divided: panels of the right factor, or tiles of the left ones.
-  const bool by_panels = panels >= tiles;
-  const int64_t panel_begin = by_panels ? panels * share / shares : 0;
-  const int64_t panel_end = by_panels ? panels * (share + 1) / shares : panels;
-  const int64_t tile_begin = by_panels ? 0 : tiles * share / shares;
-  const int64_t tile_end = by_panels ? tiles : tiles * (share + 1) / shares;
+  int64_t tiles = 0, left_width = 0;
+  for (int64_t f = 0; f < count; f++) {
+    tiles += (factors[f].width + kRows - 1) / kRows;
+    left_width += factors[f].width;
+  }
+  // Panels of the right factor are divided if it is the wider one and the left ones, which everybody then reads, stay in
+  // the cache. Those that are left over are divided by the tiles of the left factors; else all are.
+  const bool near = tiles * kBlockRows * kRows * static_cast<int64_t>(sizeof(T)) <= kCache;
+  const int64_t own = near && width >= left_width ? panels / shares : 0;
+  const int64_t tile_begin = tiles * share / shares, tile_end = tiles * (share + 1) / shares;
   T* const panel = scratch;
   T* const columns = scratch + kBlockRows * W;
   for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
     const int64_t here = rows - begin < kBlockRows ? rows - begin : kBlockRows;
-    int64_t number = 0;
-    auto every_tile = [&](auto&& body) {
-      number = 0;
+    auto every_tile = [&](int64_t from, int64_t to, auto&& body) {
+      int64_t number = 0;
       for (int64_t f = 0; f < count; f++)
         for (int64_t first = 0; first < factors[f].width; first += kRows, number++)
-          if (number >= tile_begin && number < tile_end)
-            body(factors[f], first, columns + (number - tile_begin) * kBlockRows * kRows);
+          if (number >= from && number < to) body(factors[f], first, columns + number * kBlockRows * kRows);
     };
-    every_tile([&](const Factor<T>& factor, int64_t first, T* place) {
+    every_tile(own ? 0 : tile_begin, own ? tiles : tile_end, [&](const Factor<T>& factor, int64_t first, T* place) {
       Factor<T> later = factor;
       if (later.left) later.left += begin * later.apart;
       pack_columns(here, later, first, place);
     });
-    for (int64_t p = panel_begin; p < panel_end; p++) {
-      const int64_t used = width - p * W < W ? width - p * W : W;
-      pack_panel(here, used, right + begin * right_apart + p * W, right_apart, int64_t(1), panel);
-      every_tile([&](const Factor<T>& factor, int64_t first, T* place) {
-        const int64_t height = factor.width - first < kRows ? factor.width - first : kRows;
-        sum_tile_of<T, kRows>(height, here, place, panel, begin > 0, factor.out + first * width + p * W, width, used);
-      });
-    }
+    auto every_panel = [&](int64_t from, int64_t to, int64_t first_tile, int64_t last_tile) {
+      for (int64_t p = from; p < to; p++) {
+        const int64_t used = width - p * W < W ? width - p * W : W;
+        pack_panel(here, used, right + begin * right_apart + p * W, right_apart, int64_t(1), panel);
+        every_tile(first_tile, last_tile, [&](const Factor<T>& factor, int64_t first, T* place) {
+          const int64_t height = factor.width - first < kRows ? factor.width - first : kRows;
+          sum_tile_of<T, kRows>(height, here, place, panel, begin > 0, factor.out + first * width + p * W, width, used);
+        });
+      }
+    };
+    every_panel(own * share, own * (share + 1), 0, tiles);
+    every_panel(own * shares, panels, tile_begin, tile_end);
   }
 }
 
