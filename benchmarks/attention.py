@@ -48,7 +48,7 @@ class Task:
 
     def planned(self) -> Sequence[Tensor]:
         """By `dynamic_rnn`."""
-        outputs, _ = unspool.dynamic_rnn(self.cell, self.inputs, self.lengths, self.start())
+        outputs, _ = unspool.dynamic_rnn(self.cell, self.inputs, self.lengths, self.start(), torch.float32)
         return self.gradients(outputs)
 
     def by_plain_loop(self) -> Sequence[Tensor]:
