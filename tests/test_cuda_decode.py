@@ -96,13 +96,15 @@ def test_blocks_of_steps_give_the_numbers_of_the_cpu(kind: str, monkeypatch: pyt
     assert replays
 
 
-def test_a_greedy_stream_takes_single_steps() -> None:
+def test_a_greedy_stream_takes_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     cell, layer, table = model("LSTM", "cuda")
     helper = GreedyEmbeddingHelper(table, torch.arange(B, device="cuda") + 3, END)
     with torch.device("cuda"):
         state = cell.zero_state(B, torch.float64)
     decoder = BasicDecoder(cell, helper, state, layer)
+    monkeypatch.setattr(Blocks, "run", lambda *_: pytest.fail("a stream hands out every step"))
     steps = list(stream(decoder, 9))
+    monkeypatch.undo()
     with torch.no_grad():
         outputs, _, _ = dynamic_decode(decoder, maximum_iterations=9)
     assert torch.equal(torch.stack([step.sample_id for step in steps], 1), outputs.sample_id)

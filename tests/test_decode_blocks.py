@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from unspool import (
     AttentionWrapper,
     BasicDecoder,
+    BasicDecoderOutput,
     GreedyEmbeddingHelper,
     GRUCell,
     LSTMCell,
     LSTMStateTuple,
     LuongAttention,
+    RNNCell,
     SampleEmbeddingHelper,
     dynamic_decode,
 )
@@ -45,6 +47,18 @@ def decoder(kind: str, **options: Any) -> BasicDecoder:
 
     helper = GreedyEmbeddingHelper(embedding, [0, 1, 3, 4, 0, 1], END)
     return BasicDecoder(cell, helper, state, layer, **options)
+
+
+class Clock(RNNCell):
+    """Ends each row after as many steps as its state says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size, self.output_size = 1, V
+
+    def forward(self, x: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
+        said = torch.where(left <= 1, END, 3)
+        return (torch.arange(V) == said).float(), left - 1
 
 
 def decoded(kind: str, bound: int, **options: Any) -> list[Tensor]:
@@ -86,6 +100,54 @@ def test_blocks_are_the_same_as_steps(
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("lengths", [[3, 3, 3, 30], [3, 3, 3, 3, 20], [1], [16, 16], [5, 50, 17, 16, 33]])
+def test_every_row_ends_where_it_says(lengths: list[int], in_blocks: list[Blocks]) -> None:
+    helper = GreedyEmbeddingHelper(torch.zeros(V, 2), [0] * len(lengths), END)
+    left = torch.tensor(lengths)[:, None].float()
+    with torch.no_grad():
+        outputs, state, found = dynamic_decode(BasicDecoder(Clock(), helper, left), maximum_iterations=200)
+    assert in_blocks
+    assert found.tolist() == lengths
+    assert state.flatten().tolist() == [0] * len(lengths)
+    assert outputs.sample_id.tolist() == [
+        [3] * (length - 1) + [END] * (max(lengths) - length + 1) for length in lengths
+    ]
+
+
+def test_no_rows_are_decoded_to_nothing(in_blocks: list[Blocks]) -> None:
+    helper = GreedyEmbeddingHelper(torch.zeros(V, 2), torch.zeros(0, dtype=torch.int64), END)
+    with torch.no_grad():
+        outputs, _, lengths = dynamic_decode(BasicDecoder(Clock(), helper, torch.zeros(0, 1)), maximum_iterations=20)
+    assert not in_blocks
+    assert outputs.sample_id.shape == (0, 0)
+    assert lengths.shape == (0,)
+
+
+def test_a_decoder_says_what_stands_past_the_end(in_blocks: list[Blocks]) -> None:
+    class Padded(BasicDecoder):
+        @property
+        def output_padding(self) -> Any:
+            return BasicDecoderOutput(9.0, -1)
+
+    helper = GreedyEmbeddingHelper(torch.zeros(V, 2), [0, 0], END)
+    with torch.no_grad():
+        outputs, _, _ = dynamic_decode(Padded(Clock(), helper, torch.tensor([[1.0], [3.0]])), maximum_iterations=20)
+    assert in_blocks
+    assert outputs.sample_id[0].tolist() == [END, -1, -1]
+    assert outputs.rnn_output[0, 1:].tolist() == [[9.0] * V] * 2
+
+
+def test_a_trainable_embedding_gets_its_gradient(in_blocks: list[Blocks]) -> None:
+    embedding = nn.Embedding(V, V)
+    cell = GRUCell(V, input_size=V)
+    for weight in cell.parameters():
+        weight.requires_grad_(False)
+    helper = GreedyEmbeddingHelper(embedding, [0, 1], END)
+    outputs, _, _ = dynamic_decode(BasicDecoder(cell, helper, torch.zeros(2, V)), maximum_iterations=2)
+    assert not in_blocks
+    assert outputs.rnn_output.requires_grad
+
+
 def test_outputs_need_not_be_kept(in_blocks: list[Blocks]) -> None:
     with torch.no_grad():
         kept, _, _ = dynamic_decode(decoder("matrix"), maximum_iterations=15)
@@ -113,9 +175,12 @@ def test_rows_that_have_ended_are_left_out(in_blocks: list[Blocks], monkeypatch:
     assert len(blocks._rows) < B  # pyright: ignore[reportPrivateUsage]
 
 
-@pytest.mark.parametrize("why", ["gradients", "looking", "sampling"])
+@pytest.mark.parametrize("why", ["gradients", "looking", "a function", "sampling"])
 def test_what_needs_single_steps_gets_them(why: str, in_blocks: list[Blocks]) -> None:
     one = decoder("looking" if why == "looking" else "matrix")  # at ids, which no plan does
+    if why == "a function":  # another one every time, for all one can see
+        table = torch.randn(V, E)
+        one.helper = GreedyEmbeddingHelper(lambda ids: table[ids], [0, 1, 3, 4, 0, 1], END)
     if why == "sampling":
         one.helper = SampleEmbeddingHelper(torch.randn(V, E), [1] * B, END, seed=0)
     with torch.set_grad_enabled(why == "gradients"):

@@ -200,3 +200,19 @@ def test_teacher_forcing_is_as_long_as_its_longest_row_whatever_the_bound(most: 
     assert lengths.tolist() == [min(length, most) for length in (5, 0, 2, 5, 1)]
     assert outputs.rnn_output.shape == (B, min(5, most), V)
     assert outputs.sample_id.shape == (B, min(5, most))
+
+
+def test_a_memory_that_wants_gradients_gets_them() -> None:
+    memory = torch.randn(B, 3, H, requires_grad=True)
+    cell = AttentionWrapper(GRUCell(H), BahdanauAttention(H, memory), attention_layer_size=H)
+    table, layer = torch.randn(V, E), nn.Linear(H, V)
+    helper = GreedyEmbeddingHelper(table, [1] * B, END)
+    with torch.no_grad():
+        cell(helper.initialize()[1], cell.zero_state(B, torch.float32))  # builds it
+    for weight in [*cell.parameters(), *layer.parameters()]:
+        weight.requires_grad_(False)
+    outputs, _, _ = dynamic_decode(
+        BasicDecoder(cell, helper, cell.zero_state(B, torch.float32), layer), maximum_iterations=3
+    )
+    (gradient,) = torch.autograd.grad(outputs.rnn_output.sum(), [memory])
+    assert gradient.abs().sum() > 0

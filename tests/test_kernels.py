@@ -138,13 +138,24 @@ def test_truths_and_whole_numbers_are_joined_too() -> None:
         pointwise(aten.tanh.default, vector("half", dtype=torch.float16), vector("h", dtype=torch.float16)),
         pointwise(aten.mul.Tensor, a, x, vector("double", dtype=torch.float64)),
         pointwise(aten.mul.Tensor, vector("n", dtype=torch.int64), vector("m", dtype=torch.int64), 0.5),
+        pointwise(aten.eq.Scalar, vector("t", dtype=torch.bool), vector("u", dtype=torch.bool), 2),
+        pointwise(aten.div.Tensor, a, vector("v", dtype=torch.bool), vector("w", dtype=torch.bool)),
     ],
-    ids=["no form", "options", "half precision", "two dtypes", "a fraction of whole numbers"],
+    ids=[
+        "no form",
+        "options",
+        "half precision",
+        "two dtypes",
+        "a fraction of whole numbers",
+        "a truth that is 2",
+        "truths divided",
+    ],
 )
 def test_what_has_no_form_is_left_to_torch(instruction: Instruction) -> None:
     result = instruction.results[0]
     after = Value("after", result.shape, result.dtype)
-    program = Program(tuple(instruction.uses()), (instruction, pointwise(aten.neg.default, after, result)), (after,))
+    operation = aten.logical_not.default if result.dtype is torch.bool else aten.neg.default
+    program = Program(tuple(instruction.uses()), (instruction, pointwise(operation, after, result)), (after,))
     assert not kernels(joined(program))
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tests.cells import Duck
 from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
-from unspool import LSTMCell, MultiRNNCell, Recompute, RNNCell, dynamic_rnn
+from unspool import AttentionWrapper, LSTMCell, LuongAttention, MultiRNNCell, Recompute, RNNCell, dynamic_rnn
 from unspool.engine import Options, planning
 from unspool.engine.phase import Phase
 from unspool.engine.plan import Plan
@@ -191,6 +191,22 @@ def test_other_containers_around_the_same_tensors_are_another_call() -> None:
             outputs, final = dynamic_rnn(cell, inputs, initial_state=state)
             torch.testing.assert_close(outputs, inputs + (a - b)[:, None])
             assert type(final["b"]) is type(state["b"])
+
+
+def test_one_memory_for_two_mechanisms_may_become_two() -> None:
+    torch.manual_seed(0)
+    first, second = LuongAttention(4), LuongAttention(4)
+    cell = AttentionWrapper(LSTMCell(4), [first, second], attention_layer_size=[4, 4])
+    inputs, memories = torch.randn(2, 3, 3), torch.randn(2, 2, 5, 4)
+    for given in ((0, 0), (0, 1), (1, 1), (1, 0)):
+        for mechanism, k in zip((first, second), given, strict=True):
+            mechanism.setup_memory(memories[k])
+        outputs, _ = dynamic_rnn(cell, inputs, dtype=torch.float32)
+        state, expected = cell.zero_state(2, torch.float32), list[Tensor]()
+        for step in inputs.unbind(1):
+            output, state = cell(step, state)
+            expected.append(output)
+        torch.testing.assert_close(outputs, torch.stack(expected, 1), rtol=1e-5, atol=1e-6)
 
 
 def test_threads_plan_and_run_the_same_cell() -> None:

@@ -305,6 +305,23 @@ def test_a_concatenation_that_is_needed_itself_stays() -> None:
     assert targets(made, aten.cat.default) == 2
 
 
+def test_a_concatenation_that_rounds_stays_inside() -> None:
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        inner = torch.cat([(2049 + 0 * h).long()[:, :1], h.half()[:, :1]], 1)
+        return torch.cat([inner, h[:, :2].float()], 1).double()
+
+    made = unchanged(traced(step, adjoint=False), flatten_concats)
+    assert targets(made, aten.cat.default) == 2
+
+
+def test_cuts_to_the_end_and_from_the_end_are_whole() -> None:
+    made = unchanged(
+        traced(lambda cell, x, h: h @ torch.cat([cell.square[:, :-1], cell.square[:, -1:]], 1), adjoint=False),
+        join_cuts,
+    )
+    assert targets(made, aten.cat.default, aten.slice.Tensor) == 0
+
+
 def join_cuts(made: Trace) -> None:
     clean.drop_identities(made.graph)
     one_form.join_cuts(made.graph)
@@ -347,6 +364,7 @@ def test_neighbouring_cuts_become_one() -> None:
         lambda cell, x, h: torch.cat([h[:, :2], h[:, 1:3]], 1),  # overlapping
         lambda cell, x, h: torch.cat([h[:, :2], h.sin()[:, 2:]], 1),  # of two tensors
         lambda cell, x, h: torch.cat([h[:, ::2], h[:, 1::2]], 1),  # with strides
+        lambda cell, x, h: torch.cat([h[:, 2:1], h[:, 1:3]], 1).sum(1, keepdim=True) + h,  # an empty one
     ],
 )
 def test_other_cuts_are_left_alone(step: Any) -> None:

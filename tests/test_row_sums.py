@@ -43,3 +43,10 @@ def test_sums_of_products_over_rows(threads: int, lefts: tuple[int, ...], dtype:
             for one, other in zip(found, expected, strict=True):
                 # Rounding grows with the number of rows at most, and with the size of what is added.
                 torch.testing.assert_close(one.double(), other, rtol=0, atol=tolerance * rows**0.5 * 4)
+
+
+@pytest.mark.compiled
+def test_packed_matrices_are_where_the_matrix_is() -> None:
+    with torch.device("meta"):  # as torch.set_default_device would have it
+        packed = Runtime.get().pack(torch.eye(3, device="cpu"))
+    assert packed.device.type == "cpu"

@@ -106,3 +106,11 @@ def test_without_weights_everything_counts() -> None:
 def test_masks_have_a_new_last_axis(lengths: Any, maxlen: int | None, expected: Any) -> None:
     assert sequence_mask(lengths, maxlen, torch.int64).tolist() == expected
     assert sequence_mask(torch.tensor(lengths, dtype=torch.int32), maxlen).dtype == torch.bool
+
+
+@pytest.mark.parametrize("name", ["targets", "weights"])
+def test_what_is_longer_than_the_decode_is_to_be_cut(name: str) -> None:
+    given = {"targets": torch.zeros(2, 3, dtype=torch.int64), "weights": torch.ones(2, 3)}
+    given[name] = torch.ones(2, 5, dtype=given[name].dtype)
+    with pytest.raises(ValueError, match=rf"{name} has shape \[2, 5\].*so cut it: {name}\[:, : logits.shape\[1\]\]"):
+        sequence_loss(torch.zeros(2, 3, 4), **given)

@@ -191,6 +191,23 @@ def test_a_position_of_another_decoder_is_refused(change: dict[str, Tensor], mes
         stream(decoder("greedy"), position=position._replace(**change))
 
 
+@pytest.mark.parametrize("time", [-1, 2.5, torch.tensor(3)])
+def test_a_position_at_no_step_is_refused(time: Any) -> None:
+    position = stream(decoder("greedy")).position()
+    with pytest.raises(ValueError, match=r"position.time must be the number of steps taken, but is"):
+        stream(decoder("greedy"), position=position._replace(time=time))
+
+
+def test_what_was_handed_out_may_be_changed() -> None:
+    cell = GRUCell(H, input_size=E)
+    inputs = torch.randn(B, 4, E)
+    decoders = [BasicDecoder(cell, TrainingHelper(inputs, [4] * B), torch.zeros(B, H)) for _ in range(2)]
+    expected = [step.rnn_output for step in stream(decoders[0])]
+    for step, right in zip(stream(decoders[1]), expected, strict=True):
+        torch.testing.assert_close(step.rnn_output, right)
+        step.rnn_output.zero_()
+
+
 def test_a_negative_bound_is_refused() -> None:
     with pytest.raises(ValueError, match=r"maximum_iterations must not be negative, but is -1"):
         stream(decoder("greedy"), -1)

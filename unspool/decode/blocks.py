@@ -7,7 +7,7 @@ somebody looks at what it came to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ class _Look:
         self._running = (~ended).sum().to("cpu", non_blocking=True)
         self._event = torch.cuda.Event() if ended.is_cuda else None
         if self._event is not None:
-            self._event.record()
+            self._event.record(torch.cuda.current_stream(ended.device))
 
     def running(self) -> int:
         if self._event is not None:
@@ -37,6 +37,7 @@ class Blocks:
     Args:
         stepper: runs a `ClosedModel`, and watches its ids.
         as_output: what is put out, from the model's outputs and the ids.
+        padding: what stands past the end of a row, in each tensor of the outputs and, last, in the ids.
         start_tokens: the ids that the first step reads.
         state: where the cell starts.
         end_token: the id that ends a row.
@@ -52,11 +53,13 @@ class Blocks:
         self,
         stepper: Stepper,
         as_output: Callable[[Structure, Tensor], Structure],
+        padding: Sequence[float],
         start_tokens: Tensor,
         state: Structure,
         end_token: int,
     ) -> None:
-        self._stepper, self._as_output, self._end_token = stepper, as_output, end_token
+        self._stepper, self._as_output, self._padding = stepper, as_output, padding
+        self._end_token = end_token
         self._final = [leaf.clone() for leaf in flatten(state)]
         self._rows = torch.arange(len(start_tokens), device=start_tokens.device)
         ended = torch.zeros_like(start_tokens, dtype=torch.bool)
@@ -70,7 +73,7 @@ class Blocks:
         like: Structure = ()
         time = 0
         look: _Look | None = None
-        while time < bound:
+        while time < bound and len(self._rows):
             steps = min(self.STEPS[min(len(ids), len(self.STEPS) - 1)], bound - time)
             like, (said,), self._state = self._stepper.run(self._nothing[:steps, : len(self._rows)], self._state)
             outputs.append([self._whole(leaf, 0) for leaf in flatten(like)])
@@ -89,8 +92,11 @@ class Blocks:
         longest = int(lengths.max())
         over = torch.arange(longest, device=lengths.device)[:, None] >= lengths
         columns = [torch.cat(column)[:longest] for column in zip(*outputs, strict=True)]
-        columns = [leaf.masked_fill(over.reshape(*over.shape, *[1] * (leaf.dim() - 2)), 0) for leaf in columns]
-        said = every[:longest].masked_fill(over, self._end_token).int()
+        columns = [
+            leaf.masked_fill(over.reshape(*over.shape, *[1] * (leaf.dim() - 2)), padding)
+            for leaf, padding in zip(columns, self._padding, strict=False)
+        ]
+        said = every[:longest].masked_fill(over, self._padding[-1]).int()
         return self._as_output(unflatten_as(like, columns), said), lengths
 
     def finished(self) -> Tensor:

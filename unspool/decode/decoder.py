@@ -19,7 +19,7 @@ from unspool.decode.helpers.helper import Helper, as_shape
 from unspool.decode.helpers.training import TrainingHelper
 from unspool.decode.models import ClosedModel, Layered, Model
 from unspool.dtypes import as_dtype
-from unspool.engine import CannotPlanError, Stepper
+from unspool.engine import CannotPlanError, Stepper, is_portable
 from unspool.loops.arguments import begin, check_state_rows
 from unspool.loops.tensors import as_tensors
 from unspool.step import gradient_sources, step
@@ -107,8 +107,8 @@ class Decoder(ABC):
         """At most so many steps in one go, if all inputs are known: time-major outputs, final state, lengths."""
         return None
 
-    def in_blocks(self) -> Blocks | None:
-        """A decode from the start by blocks of steps, if there is such a way."""
+    def in_blocks(self, inputs: Structure) -> Blocks | None:
+        """A decode from the start, with these inputs, by blocks of steps, if there is such a way."""
         return None
 
     def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
@@ -262,17 +262,19 @@ class BasicDecoder(Decoder):
         """Whether no subclass has another idea of a step."""
         return type(self).step is BasicDecoder.step and type(self).initialize is BasicDecoder.initialize
 
-    def in_blocks(self) -> Blocks | None:
+    def in_blocks(self, inputs: Structure) -> Blocks | None:
         """On a GPU, where the largest logit is what is read next."""
         helper = self.helper.of_rows()
         if not self._steps_are_own or helper is None or not helper.takes_largest:
             return None
         zeros, start = self._zeros_out(), self.initial_state
         device = flatten(zeros)[0].device
-        if device.type not in IN_BLOCKS or self._wants_gradients((), start):
+        if device.type not in IN_BLOCKS or not self.batch_size or self._wants_gradients(inputs, start):
             return None
         size = map_structure(sizes.size_of, zeros) if self.keep_outputs else ()
         embedding, tokens, end_token = helper.vocabulary()
+        if not is_portable(embedding):
+            return None  # or it would be planned anew at every decode
         model = ClosedModel(self.cell, self.output_layer, embedding, size, end_token)
         ids = tokens.long()
         nothing, state = torch.zeros(len(ids), 0, device=device), (start, ids, torch.zeros_like(ids, dtype=torch.bool))
@@ -280,13 +282,15 @@ class BasicDecoder(Decoder):
             said = len(flatten(start))
             stepper = Stepper(model, nothing, state, flatten(zeros)[0].dtype, self.cell, watched=[said])
         except CannotPlanError as reason:
-            log.info("%s is not decoded in blocks of steps: %s", type(self.cell).__qualname__, reason)
+            _say_once(self.cell, "is not decoded in blocks of steps", str(reason))
             return None
-        return Blocks(stepper, self.as_output, ids, start, end_token)
+        return Blocks(stepper, self.as_output, flatten(self.output_padding), ids, start, end_token)
 
     def _wants_gradients(self, inputs: Structure, state: Structure) -> bool:
         """Whether somebody may ask for gradients."""
         tensors = [each for each in [*flatten(inputs), *flatten(state)] if isinstance(each, Tensor)]
+        if isinstance(self.cell, nn.Module):
+            tensors += self.cell.buffers()  # the memory of an attention is one
         return torch.is_grad_enabled() and any(each.requires_grad for each in [*self.weights(), *tensors])
 
     def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
@@ -297,7 +301,7 @@ class BasicDecoder(Decoder):
             why = f"a {type(whose).__qualname__} says itself what a step is"
             if helper is not None and self._steps_are_own:
                 why = "somebody may want gradients: torch.no_grad() says that nobody does"
-            log.info("%s is decoded with all rows at every step: %s", type(self.cell).__qualname__, why)
+            _say_once(self.cell, "is decoded with all rows at every step", why)
             return None
         zeros = self._zeros_out()
         size = map_structure(sizes.size_of, zeros) if self.keep_outputs or not helper.takes_largest else ()
@@ -306,7 +310,7 @@ class BasicDecoder(Decoder):
         try:
             stepper = Stepper(model, inputs, (state, ids), flatten(zeros)[0].dtype, self.cell)
         except CannotPlanError as reason:
-            log.info("%s is decoded with all rows at every step: %s", type(self.cell).__qualname__, reason)
+            _say_once(self.cell, "is decoded with all rows at every step", str(reason))
             return None
         return FreeRunning(stepper, helper, self.as_output, inputs, state)
 
@@ -322,6 +326,16 @@ class BasicDecoder(Decoder):
                 with torch.no_grad(), _evaluating(self.output_layer):
                     self._output = self.output_layer(self._output)
         return self._output
+
+
+_said: set[tuple[str, str, str]] = set()
+
+
+def _say_once(cell: Any, what: str, why: str) -> None:
+    key = (type(cell).__qualname__, what, why)
+    if key not in _said:
+        _said.add(key)
+        log.info("%s %s: %s", *key)
 
 
 @contextmanager

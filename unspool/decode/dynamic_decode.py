@@ -112,7 +112,7 @@ def run_at_once(decoder: Decoder, progress: Progress, bound: int) -> None:
         progress.outputs.take(outputs)
         progress.time, progress.finished = bound, torch.ones_like(progress.finished)
         return
-    blocks = decoder.in_blocks() if bound and running == len(progress.finished) else None
+    blocks = decoder.in_blocks(progress.inputs) if bound and running == len(progress.finished) else None
     if blocks is not None:
         outputs, progress.lengths = blocks.run(bound)
         progress.outputs.take(outputs)

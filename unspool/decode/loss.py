@@ -164,7 +164,7 @@ def _check_shapes(logits: Tensor, targets: Tensor, weights: Tensor) -> None:
     for tensor, name in [(targets, "targets"), (weights, "weights")]:
         if tensor.shape != logits.shape[:2]:
             longer = tensor.shape[0] == logits.shape[0] and tensor.shape[1] > logits.shape[1]
-            hint = "; a decode is as long as its longest row, so cut them: targets[:, : logits.shape[1]]"
+            hint = f"; a decode is as long as its longest row, so cut it: {name}[:, : logits.shape[1]]"
             raise ValueError(
                 f"{name} has shape {list(tensor.shape)}, but logits have batch and time {list(logits.shape[:2])}"
                 f"{hint if longer else ''}"

@@ -47,6 +47,8 @@ class Progress:
         for name in ("finished", "lengths"):
             own, given = getattr(self, name), getattr(position, name)
             setattr(self, name, checked(given, own.shape, own.dtype, f"position.{name}", "the decoder's rows have"))
+        if not isinstance(position.time, int) or position.time < 0:
+            raise ValueError(f"position.time must be the number of steps taken, but is {position.time!r}")
         self.time = position.time
 
     def running(self) -> int:

@@ -11,13 +11,13 @@ from torch import Tensor
 from unspool.decode.decoder import Decoder
 from unspool.decode.dynamic_decode import as_iterations, check_decoder
 from unspool.decode.progress import Progress, take_step
-from unspool.structure import Structure, describe
+from unspool.structure import Structure, describe, map_structure
 
 
 class StreamPosition(NamedTuple):
     """Where a stream stands: all that it takes to go on from there, but for the decoder.
 
-    It holds tensors alone, so that `torch.save` can keep it. What a helper draws from, a generator, is the caller's.
+    `torch.save` can keep it. What a helper draws from, a generator, is the caller's.
 
     >>> from unspool import GRUCell
     >>> from unspool.decode import BasicDecoder, GreedyEmbeddingHelper, stream
@@ -81,9 +81,10 @@ class Stream(Iterator[Structure]):
             raise StopIteration
         if self._free is None:
             take_step(self._decoder, now, impute=self._impute and running < len(now.finished))
-        else:
-            now.outputs.append_rows(*self._free.step())
-            now.time += 1
+            # What was put out may be a part of the state, and whoever gets it may change it.
+            return map_structure(lambda leaf: leaf.clone(), now.outputs.last())
+        now.outputs.append_rows(*self._free.step())
+        now.time += 1
         return now.outputs.last()
 
     @property

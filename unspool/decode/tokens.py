@@ -55,9 +55,7 @@ class Embedding:
 
     def as_module(self) -> Any:
         """The same with its weights in sight: the module that was given, or one made of the matrix."""
-        if self._matrix is None or self._matrix.dim() != 2:
-            return self if self._matrix is not None else self._function
-        return Lookup(self._matrix)
+        return self._function if self._matrix is None else Lookup(self._matrix)
 
     @property
     def rows(self) -> int | None:
@@ -95,13 +93,15 @@ class Embedding:
 class Lookup(nn.Module):
     """Rows of a matrix, by number."""
 
+    matrix: Tensor
+
     def __init__(self, matrix: Tensor) -> None:
         super().__init__()
         self.register_buffer("matrix", matrix.detach(), persistent=False)
 
     def forward(self, ids: Tensor) -> Tensor:
         """The row of each id."""
-        return F.embedding(ids, self.matrix)  # pyright: ignore[reportArgumentType]
+        return F.embedding(ids, self.matrix) if self.matrix.dim() == 2 else self.matrix[ids]
 
 
 def _as_ids(ids: Any, name: str, rank: int, expected: str) -> Tensor:

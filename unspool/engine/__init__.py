@@ -9,7 +9,7 @@ from unspool.engine.explanation import Explanation
 from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute, check_memory
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import Options, run
-from unspool.engine.stepper import Stepper
+from unspool.engine.stepper import Stepper, is_portable
 
 __all__ = [
     "CannotPlanError",
@@ -22,5 +22,6 @@ __all__ = [
     "Stepper",
     "check_memory",
     "explain",
+    "is_portable",
     "run",
 ]

@@ -101,6 +101,8 @@ class Latest:
         used = [*hanging.values(), *ready.weights.values(), *ready.memory.values()]
         if any(id(each) not in place for each in used):
             return None
+        if any(sum(each is one for one in seen) > 1 for each in ready.memory.values()):
+            return None  # in the next batch they may be two
         memory = {name: place[id(each)] for name, each in ready.memory.items()}
         tensors = [k for k, each in enumerate(seen) if isinstance(each, Tensor) and k not in memory.values()]
         return cls(

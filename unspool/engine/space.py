@@ -48,7 +48,7 @@ def _keep_freed_memory() -> None:
     From the size of what is freed, the GNU C library learns what size it had better keep for the next request (dynamic
     thresholds, in mallopt(3)). Without a large one it would give back the history of every call when the call ends.
     """
-    torch.empty(MOST_MAPPED - MAPPED, dtype=torch.uint8)
+    torch.empty(MOST_MAPPED - MAPPED, dtype=torch.uint8, device="cpu")
 
 
 @cache

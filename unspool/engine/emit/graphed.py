@@ -83,6 +83,10 @@ class Graphed:
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
+        with torch.cuda.device(chunk.carried[0].device if chunk.carried else chunk.streamed[0].device):
+            return self._run(shared, chunk)
+
+    def _run(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         counts, stream = chunk.counts, torch.cuda.current_stream()
         key = (len(counts), counts[0], stream.stream_id)
         with self._lock:
@@ -104,9 +108,12 @@ class Graphed:
             return None
         self._tries += 1
         try:
-            own = self._shared.setdefault(stream, _Shared(shared))
-            own.take(shared)
-            self._recordings[key] = self._record(own, chunk)
+            # Memory that is written again and again, by calls in other modes too.
+            with torch.inference_mode(False), torch.no_grad():
+                if stream not in self._shared:
+                    self._shared[stream] = _Shared(shared)
+                self._shared[stream].take(shared)
+                self._recordings[key] = self._record(self._shared[stream], chunk)
         except RuntimeError as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise

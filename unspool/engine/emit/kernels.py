@@ -100,7 +100,7 @@ class Kernel:
         if self._function is None and not self._failed:
             try:
                 self._function = torch.cuda._compile_kernel(self.source, self.name)  # pyright: ignore
-            except (RuntimeError, OSError, AttributeError) as error:
+            except (RuntimeError, OSError, AttributeError, ImportError) as error:
                 log.info("%s runs one operation after another, since it could not be compiled: %s", self.name, error)
                 self._failed = True
         return self._otherwise(rows, *inputs) if self._failed else self._launch(rows, inputs)
@@ -248,9 +248,13 @@ def _has_form(instruction: Instruction) -> bool:
     if any(value.axis or value.dtype not in TYPES for value in values):
         return False
     dtypes = _dtypes(instruction)
-    if len(dtypes) > 1 or (operation in REAL and not all(dtype.is_floating_point for dtype in dtypes)):
+    if len(dtypes) > 1:
         return False
+    if operation in REAL and any(not value.dtype.is_floating_point for value in values):
+        return False  # truths are divided as other numbers than they are here
     numbers = [each for each in instruction.arguments if not isinstance(each, Value)]
+    if not dtypes and any(number not in (0, 1) for number in numbers):
+        return False  # no truth is 2
     whole = not dtypes or not dtypes[0].is_floating_point
     return all(isinstance(each, int if whole else int | float) for each in numbers)
 

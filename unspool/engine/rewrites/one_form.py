@@ -80,7 +80,9 @@ def flatten_concats(graph: fx.Graph) -> None:
         axis = _axis(node)
         pieces: list[Node] = []
         for piece in node.args[0]:
-            inner = is_call(piece, aten.cat.default) and _axis(piece) == axis
+            inner = (
+                is_call(piece, aten.cat.default) and _axis(piece) == axis and value(piece).dtype == value(node).dtype
+            )
             pieces += piece.args[0] if inner else [piece]
         if len(pieces) > len(node.args[0]):
             replace(node, insert(node, aten.cat.default, pieces, axis))
@@ -92,14 +94,14 @@ def join_cuts(graph: fx.Graph) -> None:
         first, axis = node.args[0][0], _axis(node)
         if not all(is_call(each, aten.slice.Tensor) and len(each.args) == 4 for each in node.args[0]):
             continue
-        cuts = [each.args for each in node.args[0]]
-        start, end = cuts[0][2], cuts[-1][3]
-        of = first.args[0]
-        same = all(tensor is of and dim == axis for tensor, dim, *_ in cuts)
-        if not same or any(one[3] != other[2] for one, other in itertools.pairwise(cuts)):
+        of, size = first.args[0], value(first.args[0]).shape[axis]
+        if not isinstance(size, int) or any(each.args[0] is not of or each.args[1] != axis for each in node.args[0]):
             continue
-        whole = (start, end) == (0, value(of).shape[axis])
-        replace(node, of if whole else insert(node, aten.slice.Tensor, of, axis, start, end))
+        cuts = [slice(*each.args[2:]).indices(size)[:2] for each in node.args[0]]
+        if any(start > end for start, end in cuts) or any(one[1] != two[0] for one, two in itertools.pairwise(cuts)):
+            continue
+        start, end = cuts[0][0], cuts[-1][1]
+        replace(node, of if (start, end) == (0, size) else insert(node, aten.slice.Tensor, of, axis, start, end))
 
 
 def _axis(concat: Node) -> int:

@@ -97,7 +97,7 @@ class Compiled:
             _space(like, counts.total) if target is None or not _can_take(target, like) else target
             for target, like in zip(targets, self._emitted, strict=True)
         ]
-        summed = [torch.zeros((threads(), *each.shape), dtype=torch.float64) for each in self._totals]
+        summed = [torch.zeros((threads(), *each.shape), dtype=torch.float64, device="cpu") for each in self._totals]
         groups = (shared, given, emitted, state, summed)
         pointers = array("q", [each.data_ptr() for group in groups for each in group])
         numbers = [counts.as_array.buffer_info()[0], counts.starts.buffer_info()[0]]
@@ -192,7 +192,7 @@ def _bytes(values: Sequence[Value]) -> ctypes.Array[ctypes.c_int64]:
 
 
 def _space(like: Value, rows: int) -> Tensor:
-    return empty((rows * like.times, *like.shape), like.dtype)
+    return empty((rows * like.times, *like.shape), like.dtype, torch.device("cpu"))
 
 
 def _can_take(target: Tensor, like: Value) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from unspool.engine.emit.cpp.statements import Compute, Contract, Product, Reduce, Statement
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
@@ -121,7 +121,17 @@ def _fuse(statements: Sequence[Compute | Reduce | Contract], makers: dict[Statem
     """Puts each statement into the first loop over its elements that comes late enough."""
     made = Pass()
     where: dict[Statement, int] = {}
+    zeros: dict[tuple[int, ...], Loop] = {}
     for each in statements:
+        for maker in makers[each] & where.keys():
+            added = _added_up(each, maker, made.loops[where[maker]])
+            if added is not None:
+                made.loops[where[maker]].statements.append(added)
+                where[each] = where[maker]
+                shape = each.target.squeezed.shape
+                zeros.setdefault(shape, Loop(shape)).statements.append(Compute(each.target, "0", ()))
+        if each in where:
+            continue
         domain, kept = _domain(each)
         earliest = 0
         for maker in makers[each]:
@@ -139,7 +149,28 @@ def _fuse(statements: Sequence[Compute | Reduce | Contract], makers: dict[Statem
         loop.kept = kept if loop.kept is None else loop.kept
         loop.statements.append(each)
         where[each] = k
+    made.loops[:0] = zeros.values()
     return made
+
+
+def _added_up(statement: Statement, maker: Statement, loop: Loop) -> Compute | None:
+    """A sum as an addition to each of its elements in the loop that makes what is summed; None if it cannot be.
+
+    It can where the sums lie side by side along the innermost dimension of that loop: what is summed then stays in
+    registers, where a loop of its own would have to read it from memory.
+    """
+    if not isinstance(statement, Reduce) or statement.fold != "sum" or not isinstance(maker, Compute) or maker.adds:
+        return None
+    argument, target = statement.argument.squeezed, statement.target.squeezed
+    kept = len(target.shape)
+    order = sorted(range(len(argument.shape)), key=lambda dim: -argument.strides[dim])
+    natural = argument.permute(order)
+    same = natural.same_elements(maker.target) and natural.shape == loop.domain
+    if not same or not order or order[-1] >= kept or argument.buffer.dtype != target.buffer.dtype:
+        return None
+    strides = tuple(target.strides[dim] if dim < kept else 0 for dim in order)
+    spread = replace(target, shape=natural.shape, strides=strides)
+    return Compute(spread, "{0}", ((natural, target.buffer.dtype),), statement.source, adds=True)
 
 
 def _domain(statement: Compute | Reduce | Contract) -> tuple[tuple[int, ...], int | None]:

@@ -80,7 +80,7 @@ class Runtime:
         """A matrix as products read it."""
         depth, width = matrix.shape
         dtype = matrix.dtype
-        panels = torch.empty(self._packed[dtype](depth, width), dtype=dtype)
+        panels = torch.empty(self._packed[dtype](depth, width), dtype=dtype, device=matrix.device)
         self._pack[dtype](depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
         return panels
 

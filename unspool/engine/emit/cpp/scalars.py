@@ -205,6 +205,8 @@ def argument_dtype(operation: Any, dtypes: list[torch.dtype], result: torch.dtyp
 def literal(number: Any, dtype: torch.dtype) -> str:
     """A number in C++, as close as its type allows."""
     if dtype is torch.bool:
+        if number not in (0, 1):
+            raise CannotEmitError(f"{number!r} is no truth value")
         return "true" if number else "false"
     if not dtype.is_floating_point:
         if not isinstance(number, int):
