@@ -86,7 +86,9 @@ STEPS_OF = {
     "a product of constants and a matrix": lambda c, x, h: torch.tanh(x + h + torch.full_like(h, 0.5) @ c.w),
     "the sign of NaN": lambda c, x, h: torch.sign(h * torch.nan) + torch.tanh(x + h),
     "the signs of zeros": lambda c, x, h: torch.atan2(torch.expm1(0 * x), -1 + 0 * h) + torch.log1p(0 * h),
-    "truth values as numbers": lambda c, x, h: torch.tanh(x + ((h > 0) == 2).to(h.dtype) + ((h > 0) < 2).to(h.dtype)),
+    "truth values as numbers": lambda c, x, h: torch.tanh(
+        x + ((h > 0) == 2).to(h.dtype) + 3 * ((h > 0) < 2).to(h.dtype)
+    ),
     "whole numbers that overflow": lambda c, x, h: torch.tanh(
         x + ((10 * h).to(torch.int8) * 30 + 100).to(h.dtype) / 99
     ),

@@ -73,7 +73,8 @@ def _pointwise(row: Row, instruction: Instruction) -> None:
         return
     text = expression(operation, arguments, dict(instruction.options), result.dtype)
     dtypes = [each.dtype for each in arguments if isinstance(each, Value)]
-    dtype = argument_dtype(operation, dtypes, result.dtype)
+    numbers = [each for each in arguments if isinstance(each, int | float)]
+    dtype = argument_dtype(operation, dtypes, numbers, result.dtype)
     if result.dtype is torch.bool and any(each.is_floating_point != dtype.is_floating_point for each in dtypes):
         raise CannotEmitError(f"{operation} compares numbers of different kinds")
     shape = local_shape(result)

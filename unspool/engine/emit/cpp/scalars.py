@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -192,14 +193,19 @@ CONDITIONS: dict[Any, int] = {
 """By operation, which of its arguments is a truth value, whatever the result is."""
 
 
-def argument_dtype(operation: Any, dtypes: list[torch.dtype], result: torch.dtype) -> torch.dtype:
-    """The type that arguments are taken to before the operation: the result's, but for comparisons their own."""
+def argument_dtype(
+    operation: Any, dtypes: Sequence[torch.dtype], numbers: Sequence[float], result: torch.dtype
+) -> torch.dtype:
+    """The type that arguments are taken to before the operation: the result's, but for comparisons their own.
+
+    A truth that meets a number is one itself.
+    """
     if result is not torch.bool or operation not in _LOGIC:
         return result
     common = dtypes[0]
     for each in dtypes[1:]:
         common = torch.promote_types(common, each)
-    return common
+    return torch.int64 if common is torch.bool and any(number not in (0, 1) for number in numbers) else common
 
 
 def literal(number: Any, dtype: torch.dtype) -> str:
