@@ -94,7 +94,7 @@ class Blocks:
         columns = [torch.cat(column)[:longest] for column in zip(*outputs, strict=True)]
         columns = [
             leaf.masked_fill(over.reshape(*over.shape, *[1] * (leaf.dim() - 2)), padding)
-            for leaf, padding in zip(columns, self._padding, strict=False)
+            for leaf, padding in zip(columns, self._padding[:-1], strict=True)
         ]
         said = every[:longest].masked_fill(over, self._padding[-1]).int()
         return self._as_output(unflatten_as(like, columns), said), lengths

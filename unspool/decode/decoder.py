@@ -284,7 +284,9 @@ class BasicDecoder(Decoder):
         except CannotPlanError as reason:
             _say_once(self.cell, "is not decoded in blocks of steps", str(reason))
             return None
-        return Blocks(stepper, self.as_output, flatten(self.output_padding), ids, start, end_token)
+        padding = self.output_padding
+        paddings = [0] * (len(flatten(size)) + 1) if padding is None else flatten(padding)
+        return Blocks(stepper, self.as_output, paddings, ids, start, end_token)
 
     def _wants_gradients(self, inputs: Structure, state: Structure) -> bool:
         """Whether somebody may ask for gradients."""
