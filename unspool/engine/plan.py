@@ -64,6 +64,8 @@ class Plan:
         self.draws = _draws(traced, self.labels)
         self.hanging: dict[fx.Node, int] = {}
         """Which of the tensors that hang on the cell each constant is."""
+        self.portable = False
+        """Whether it serves every cell of the same making."""
         self._watching: dict[tuple[int, ...], Phase] = {}
         device = traced.inputs[0].meta["val"].device
         self._draw, _ = as_python(lower(self.draws, self.labels), "draw", device)

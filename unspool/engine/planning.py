@@ -138,9 +138,10 @@ def plan_of(
 
 def keep_plan(owner: Any, plan: Plan) -> None:
     """Keeps a plan as long as `owner` lives, so that cells which are made around it again and again share it."""
-    plans = _plans_of(owner)
-    with plans.lock:
-        plans.lent.add(plan)
+    if plan.portable:  # else nobody would find it
+        plans = _plans_of(owner)
+        with plans.lock:
+            plans.lent.add(plan)
 
 
 def _find(
@@ -182,6 +183,7 @@ def _find(
                         cell, watch, lifted, input_leaves, state_leaves, output_dtype, same_containers, adjoint
                     )
             if watch.portable:
+                plan.portable = True
                 _shared[key] = plan
             plans.by_key[key] = plan
         except CannotPlanError as error:
