@@ -7,7 +7,7 @@ which are the same for all rows.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -135,6 +135,17 @@ def listing(instructions: Sequence[Instruction]) -> str:
     """Instructions, one a line, with their kinds beside them."""
     width = max([len(str(each)) for each in instructions], default=0)
     return "".join(f"  {each!s:<{width}}  # {each.kind.value}\n" for each in instructions)
+
+
+def can_run(instructions: Iterable[Instruction], known: Iterable[Value]) -> list[Instruction]:
+    """Those that can run, one after another, once these values are known."""
+    have = set(known)
+    found: list[Instruction] = []
+    for each in instructions:
+        if have.issuperset(each.uses()):
+            found.append(each)
+            have.update(each.results)
+    return found
 
 
 def lower(part: Part, labels: dict[fx.Node, Label]) -> Program:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Kind, Program, Rows, Value
+from unspool.engine.program import Instruction, Kind, Program, Rows, Value, can_run
 
 log = logging.getLogger("unspool")
 
@@ -226,7 +226,7 @@ def join_pointwise(program: Program, as_function: Callable[[Program, str], Calla
     left, made = list(program.instructions), list[Instruction]()
     known = set(program.inputs)
     while left:
-        ready = _ready([each for each in left if not _has_form(each)], known)
+        ready = can_run([each for each in left if not _has_form(each)], known)
         taken = ready or _most([each for each in left if _has_form(each)], known)
         rest = [each for each in left if each not in taken]
         if ready:
@@ -271,17 +271,6 @@ def _inputs(instructions: Sequence[Instruction]) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(value for each in instructions for value in each.uses() if value not in made))
 
 
-def _ready(instructions: Iterable[Instruction], known: set[Value]) -> list[Instruction]:
-    """Those that can run now, one after another."""
-    found: list[Instruction] = []
-    have = set(known)
-    for each in instructions:
-        if all(value in have for value in each.uses()):
-            found.append(each)
-            have.update(each.results)
-    return found
-
-
 def _most(instructions: Sequence[Instruction], known: set[Value]) -> list[Instruction]:
     """The most that can run now with results of one shape."""
 
@@ -289,7 +278,7 @@ def _most(instructions: Sequence[Instruction], known: set[Value]) -> list[Instru
         return instruction.results[0].shape, instruction.results[0].times
 
     kinds = dict.fromkeys(map(kind, instructions))
-    return max((_ready([each for each in instructions if kind(each) == one], known) for one in kinds), key=len)
+    return max((can_run([each for each in instructions if kind(each) == one], known) for one in kinds), key=len)
 
 
 def _joined(

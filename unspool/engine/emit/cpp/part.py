@@ -20,7 +20,7 @@ from unspool.engine.emit.cpp.lowering import has_form, has_plain_rows, is_row_su
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.runtime import Runtime
 from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Kind, Program, Rows, Value
+from unspool.engine.program import Instruction, Kind, Program, Rows, Value, can_run
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ def fuse_part(program: Program, module: Module, name: str) -> Fused:
     groups: list[Group] = []
     prepared: list[Value] = []
     while left:
-        taken = _ready([each for each in left if not on_rows[each]], known)
+        taken = can_run([each for each in left if not on_rows[each]], known)
         if taken:
             made += taken
         else:
-            ready = _ready([each for each in left if on_rows[each]], known)
+            ready = can_run([each for each in left if on_rows[each]], known)
             taken = _without_last_views(ready) or ready
             rest = [each for each in left if each not in taken]
             if any(each.kind is not Kind.VIEW for each in taken):
@@ -134,17 +134,6 @@ def _is_on_rows(instruction: Instruction) -> bool:
     if any(value.interleaved for value in values) or any(value.shared for value in instruction.results):
         return False
     return has_form(instruction)
-
-
-def _ready(instructions: Sequence[Instruction], known: set[Value]) -> list[Instruction]:
-    """Those that can run, one after another."""
-    known = set(known)
-    found: list[Instruction] = []
-    for each in instructions:
-        if known.issuperset(each.uses()):
-            found.append(each)
-            known.update(each.results)
-    return found
 
 
 def _without_last_views(own: Sequence[Instruction]) -> list[Instruction]:
