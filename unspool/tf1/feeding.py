@@ -1,0 +1,94 @@
+"""What a session is fed: values of the right shape and dtype, or an error that names the placeholder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from unspool.structure import check_same_structure, flatten, is_leaf
+from unspool.tf1.graph import Graph
+from unspool.tf1.shapes import described, fit
+from unspool.tf1.tensor import Tensor
+
+
+def as_fed(graph: Graph, feed_dict: Any, device: torch.device) -> dict[Tensor, torch.Tensor]:
+    """The value of each fed tensor, on the session's device.
+
+    A key is a tensor, its name, or a structure of tensors, such as the state of an LSTM, whose value has the same.
+    """
+    if not feed_dict:
+        return {}
+    if not isinstance(feed_dict, Mapping):
+        raise TypeError(f"feed_dict must be a dict from placeholders to values, but is a {type(feed_dict).__name__}")
+    fed: dict[Tensor, torch.Tensor] = {}
+    for key, value in feed_dict.items():  # pyright: ignore[reportUnknownVariableType]
+        if is_leaf(key):
+            pairs: list[tuple[Any, Any]] = [(key, value)]
+        else:
+            check_same_structure(key, value, name="a value of feed_dict", like="its key")
+            pairs = list(zip(flatten(key), flatten(value), strict=True))
+        for each, its in pairs:
+            tensor = _fed_tensor(graph, each)
+            if tensor in fed:
+                raise ValueError(f"{tensor.name} is fed twice")
+            fed[tensor] = _value_for(tensor, its, device)
+    return fed
+
+
+def _fed_tensor(graph: Graph, key: Any) -> Tensor:
+    try:
+        found = graph.as_graph_element(key)
+    except (KeyError, ValueError, TypeError) as error:
+        raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error}") from None
+    if not isinstance(found, Tensor):
+        raise TypeError(f"Cannot interpret feed_dict key as Tensor: {found!r} is an operation")
+    return found
+
+
+def _value_for(tensor: Tensor, value: Any, device: torch.device) -> torch.Tensor:
+    if isinstance(value, Tensor) or hasattr(value, "_as_graph_element"):
+        raise TypeError(
+            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, lists and "
+            f"numpy arrays; {value!r} was passed to {tensor.name}"
+        )
+    made = value.detach() if isinstance(value, torch.Tensor) else _from_numpy(tensor, value)
+    _check_kind(tensor, made)
+    if not fit(tensor.dims, tuple(made.shape)):
+        raise ValueError(
+            f"Cannot feed value of shape {tuple(made.shape)} for Tensor '{tensor.name}', which has shape "
+            f"'{described(tensor.dims)}'"
+        )
+    return made.to(device=device, dtype=tensor.dtype.torch)
+
+
+def _from_numpy(tensor: Tensor, value: Any) -> torch.Tensor:
+    if value is None:
+        raise TypeError(f"None was fed for Tensor '{tensor.name}', which is {tensor.dtype.name}")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"the value for Tensor '{tensor.name}' is no array: {error}") from None
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"Tensor '{tensor.name}' is {tensor.dtype.name}, but was fed {array.dtype.name}: {value!r:.80}")
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()
+    return torch.from_numpy(array) if array.dtype != np.uint16 else torch.from_numpy(array.astype(np.int32))
+
+
+def _check_kind(tensor: Tensor, value: torch.Tensor) -> None:
+    """Raises `TypeError` where the tensor's dtype would silently lose what was fed."""
+    wanted = tensor.dtype.torch
+    if wanted is None:
+        raise TypeError(f"Tensor '{tensor.name}' is {tensor.dtype.name}, which cannot be fed")
+    if wanted == value.dtype or wanted.is_floating_point and not value.is_complex():
+        return
+    rounded = value.to(wanted)
+    if not torch.equal(rounded.to(value.dtype), value):
+        have = str(value.dtype).removeprefix("torch.")
+        raise TypeError(
+            f"Type of feed value {have} is not compatible with Tensor '{tensor.name}' of type {tensor.dtype.name}: it "
+            f"cannot hold {value[rounded.to(value.dtype) != value].reshape(-1)[0].item()!r}"
+        )

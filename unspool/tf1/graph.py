@@ -1,0 +1,305 @@
+"""The graph: operations that know their inputs, and compute nothing until a session asks for them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from unspool.tf1.dtypes import DType
+from unspool.tf1.shapes import Dims
+
+if TYPE_CHECKING:
+    from unspool.tf1.tensor import Tensor
+    from unspool.tf1.variables import Variable
+
+_NUMBERS = itertools.count()
+_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
+
+
+class Operation:
+    """One operation of a graph.
+
+    Args:
+        graph: the graph that it is added to.
+        kind: TensorFlow's name for what it does, such as "MatMul".
+        name: its own name, unique in the graph.
+        function: takes the values of the inputs to that of the output, or to a sequence of several.
+        inputs: what it reads.
+        outputs: the dtype and the shape of each output.
+        takes_run: whether the function wants the `Run` before the inputs, for the values of variables.
+        effect: whether it changes something that others read: it runs after all that does not depend on it.
+        variables: those that it reads inside, besides its inputs.
+        watches: the inputs that it differentiates by.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        kind: str,
+        name: str,
+        function: Callable[..., Any],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[tuple[DType, Dims]],
+        *,
+        takes_run: bool = False,
+        effect: bool = False,
+        variables: Sequence[Variable] = (),
+        watches: Sequence[Tensor] = (),
+    ) -> None:
+        from unspool.tf1.tensor import Tensor
+
+        self.graph, self.type, self.name, self.function = graph, kind, name, function
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(Tensor(self, k, dtype, dims) for k, (dtype, dims) in enumerate(outputs))
+        self.takes_run, self.effect = takes_run, effect
+        self.variables, self.watches = tuple(variables), tuple(watches)
+        self.control_inputs: tuple[Operation, ...] = graph.current_control_inputs()
+        self.device = ""
+        # Inputs are older than what reads them: in the order of their numbers operations can run.
+        self.number = next(_NUMBERS)
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Runs the operation in the default session, or in the one given."""
+        from unspool.tf1.session import session_for
+
+        session_for(session, self.graph).run(self, feed_dict)
+
+    @property
+    def values(self) -> Callable[[], tuple[Tensor, ...]]:
+        """Called, its outputs."""
+        return lambda: self.outputs
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation '{self.name}' type={self.type}>"
+
+
+class Graph:
+    """Operations by name, and what programs keep beside them: scopes, variables, collections, a seed.
+
+    >>> from unspool import tf1 as tf
+    >>> graph = tf.Graph()
+    >>> with graph.as_default():
+    ...     total = tf.add(1, 2, name="total")
+    >>> total.name, total.graph is graph, tf.Session(graph=graph).run(total)
+    ('total:0', True, np.int32(3))
+    """
+
+    def __init__(self) -> None:
+        self.outer: Graph | None = None
+        """For the body of a loop or a branch, the graph around it."""
+        self.seed: int | None = None
+        self.finalized = False
+        self._operations: dict[str, Operation] = {}
+        self._uses: dict[str, int] = {}
+        self._scope = ""
+        self._control: list[Operation] = []
+        self._collections: dict[str, list[Any]] = defaultdict(list)
+        self._kept: dict[type[Any], Any] = {}
+
+    @property
+    def root(self) -> Graph:
+        """The graph that is in no other: it has the variables and the collections."""
+        return self if self.outer is None else self.outer.root
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    def add(self, kind: str, name: str | None, *details: Any, **more: Any) -> Operation:
+        """Adds an operation; see `Operation` for the details."""
+        if self.finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+        operation = Operation(self, kind, self._name_for(name, kind), *details, **more)
+        self._operations[operation.name] = operation
+        return operation
+
+    def _name_for(self, name: str | None, kind: str) -> str:
+        if name and name.endswith("/"):  # a name scope, which is a whole name
+            return name[:-1]
+        if name and not _NAME.match(name):
+            raise ValueError(f"'{name}' is not a valid scope name: letters, digits and _.-/ make a name")
+        return self.unique_name(name or kind)
+
+    def adopt(self, tensor: Tensor) -> Tensor:
+        """The tensor, if it is of this graph; `ValueError` if it is of another."""
+        if tensor.graph is not self:
+            raise ValueError(
+                f"{tensor!r} must be from the same graph as the operation that reads it: it was made in another one. "
+                "Build both under the same `with graph.as_default():`"
+            )
+        return tensor
+
+    def get_operations(self) -> list[Operation]:
+        """All operations, in the order in which they were made."""
+        return list(self._operations.values())
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """The operation of that name; `KeyError` if there is none."""
+        if name not in self._operations:
+            raise KeyError(f"The name '{name}' refers to an Operation not in the graph.")
+        return self._operations[name]
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """The tensor of that name, `operation:number`; `KeyError` if there is none."""
+        operation, colon, number = name.partition(":")
+        if not colon or not number.isdigit():
+            raise ValueError(f"The name '{name}' is not a valid tensor name: it must be of the form 'operation:number'")
+        if operation not in self._operations:
+            raise KeyError(f"The name '{name}' refers to a Tensor which does not exist: there is no '{operation}'.")
+        outputs = self._operations[operation].outputs
+        if int(number) >= len(outputs):
+            raise KeyError(f"The name '{name}' refers to output {number}, but '{operation}' has {len(outputs)}.")
+        return outputs[int(number)]
+
+    def as_graph_element(self, element: Any) -> Any:
+        """The tensor or operation that is meant: one of them, a variable, or a name."""
+        from unspool.tf1.tensor import Tensor
+
+        if isinstance(element, str):
+            return self.get_tensor_by_name(element) if ":" in element else self.get_operation_by_name(element)
+        found = element._as_graph_element() if hasattr(element, "_as_graph_element") else element
+        if not isinstance(found, Tensor | Operation):
+            raise TypeError(f"Can not convert a {type(element).__name__} into a Tensor or Operation: {element!r}")
+        if found.graph is not self:
+            raise ValueError(f"{found!r} is not an element of this graph.")
+        return found
+
+    def finalize(self) -> None:
+        """From now on, nothing can be added."""
+        self.finalized = True
+
+    def as_default(self) -> Any:
+        """A context in which operations are added to this graph."""
+        return _default.entered(self)
+
+    # -- names -------------------------------------------------------------------------------------------------------
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """`name` below the current scope, with a number if it is taken."""
+        full = f"{self._scope}/{name}" if self._scope else name
+        base = key = full.lower()  # names that differ in case alone would be one file on some systems
+        count = self._uses.get(key, 0)
+        if mark_as_used:
+            self._uses[key] = count + 1
+        if not count:
+            return full
+        while key in self._uses:
+            key = f"{base}_{count}"
+            count += 1
+        if mark_as_used:
+            self._uses[key] = 1
+        return f"{full}_{count - 1}"
+
+    @contextmanager
+    def name_scope(self, name: str | None) -> Generator[str, None, None]:
+        """Puts `name/` before the names made inside; one that ends in "/" is entered again as it is."""
+        before = self._scope
+        if not name:
+            self._scope = ""
+        elif name.endswith("/"):
+            self._scope = name[:-1]
+        elif not _NAME.match(name):
+            raise ValueError(f"'{name}' is not a valid scope name: letters, digits and _.-/ make a name")
+        else:
+            self._scope = self.unique_name(name)
+        try:
+            yield f"{self._scope}/" if self._scope else ""
+        finally:
+            self._scope = before
+
+    def get_name_scope(self) -> str:
+        """The current scope."""
+        return self._scope
+
+    # -- what must run first -----------------------------------------------------------------------------------------
+
+    def current_control_inputs(self) -> tuple[Operation, ...]:
+        """What an operation made now has to wait for."""
+        return tuple(self._control)
+
+    @contextmanager
+    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Generator[None, None, None]:
+        """Operations made inside run after these; None forgets those of the contexts around."""
+        before = self._control
+        if control_inputs is None:
+            self._control = []
+        else:
+            first = [self.as_graph_element(each) for each in control_inputs]
+            self._control = [*before, *(getattr(each, "op", each) for each in first)]
+        try:
+            yield
+        finally:
+            self._control = before
+
+    @contextmanager
+    def device(self, device_name_or_function: Any) -> Generator[None, None, None]:
+        """Accepted and ignored: a session runs where torch's default device is."""
+        yield
+
+    # -- collections -------------------------------------------------------------------------------------------------
+
+    def add_to_collection(self, name: str, value: Any) -> None:
+        """Appends to a named list."""
+        self.root._collections[name].append(value)
+
+    def add_to_collections(self, names: Any, value: Any) -> None:
+        """Appends to several named lists, once each."""
+        for name in dict.fromkeys([names] if isinstance(names, str) else names):
+            self.add_to_collection(name, value)
+
+    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
+        """What was added to a list; with a scope, what has a name that begins so."""
+        return [each for each in self.root._collections[name] if scope is None or _begins(each, scope)]
+
+    def get_collection_ref(self, name: str) -> list[Any]:
+        """The list itself."""
+        return self.root._collections[name]
+
+    def clear_collection(self, name: str) -> None:
+        """Empties a list."""
+        self.root._collections[name].clear()
+
+    def kept(self, kind: type[Any]) -> Any:
+        """The one object of that kind that belongs to this graph, made when first asked for."""
+        store = self.root._kept
+        if kind not in store:
+            store[kind] = kind()
+        return store[kind]
+
+
+def _begins(item: Any, scope: str) -> bool:
+    return re.match(scope, getattr(item, "name", "")) is not None
+
+
+class _Defaults(threading.local):
+    """The graphs that are the default, innermost last; each thread has its own."""
+
+    def __init__(self) -> None:
+        self.stack: list[Graph] = []
+        self.bottom = Graph()
+
+    @contextmanager
+    def entered(self, graph: Graph) -> Iterator[Graph]:
+        self.stack.append(graph)
+        try:
+            yield graph
+        finally:
+            self.stack.remove(graph)
+
+
+_default = _Defaults()
+
+
+def get_default_graph() -> Graph:
+    """The graph that operations are added to."""
+    return _default.stack[-1] if _default.stack else _default.bottom
+
+
+def reset_default_graph() -> None:
+    """Begins a new default graph; an error inside `with graph.as_default():`."""
+    if _default.stack:
+        raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs.")
+    _default.bottom = Graph()

@@ -1,0 +1,222 @@
+"""How operations are made: values become tensors, a torch function becomes a node of the graph.
+
+Called with torch's own tensors, an operation computes at once: so `tf.nn.relu` can be the activation of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from unspool.tf1.dtypes import DType, as_dtype
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.inference import broadcast, infer
+from unspool.tf1.shapes import Dims, TensorShape, fit
+from unspool.tf1.tensor import Operators, Tensor
+
+KNOWN = 64
+"""Values of up to so many elements are followed through the building of a graph, where they may say a shape."""
+
+
+def apply(
+    kind: str,
+    function: Callable[..., Any],
+    *inputs: Any,
+    name: str | None = None,
+    outputs: Sequence[tuple[DType, Dims]] | None = None,
+    **details: Any,
+) -> Any:
+    """A new operation: its output, or a list of them if the function returns several.
+
+    Args:
+        kind: TensorFlow's name for what it does.
+        function: takes torch tensors for the inputs to the outputs' values.
+        inputs: tensors, or what can be made into them.
+        name: its name.
+        outputs: the dtype and shape of each output; found by trying the function if None.
+        details: see `Operation`.
+    """
+    if any(isinstance(each, torch.Tensor) for each in inputs):
+        return function(*(as_torch(each, inputs) for each in inputs))
+    graph = get_default_graph()
+    read = [graph.adopt(as_tensor(each)) for each in inputs]
+    found = infer(kind, function, read) if outputs is None else outputs
+    operation = graph.add(kind, name, function, read, found, **details)
+    if read and not details and all(_is_clear(each) for each in read):
+        _work_out(operation)
+    made = list(operation.outputs)
+    return made[0] if len(made) == 1 else made
+
+
+def elementwise(
+    kind: str, function: Callable[..., Any], *inputs: Any, name: str | None = None, dtype: DType | None = None
+) -> Any:
+    """An operation on tensors of one dtype that are stretched to one shape; numbers take the tensors' dtype."""
+    if any(isinstance(each, torch.Tensor) for each in inputs):
+        return apply(kind, function, *inputs)
+    read = same_dtype(kind, *inputs)
+    shape = broadcast(kind, *(each.dims for each in read))
+    return apply(kind, function, *read, name=name, outputs=[(dtype or read[0].dtype, shape)])
+
+
+def same_dtype(kind: str, *inputs: Any) -> list[Tensor]:
+    """The inputs as tensors of one dtype; `TypeError` if they have several."""
+    first = next((as_tensor(each).dtype for each in inputs if isinstance(each, Operators)), None)
+    if first is None:
+        first = as_tensor(inputs[0]).dtype
+    read = [as_tensor(each, first) for each in inputs]
+    for each in read:
+        if each.dtype is not first:
+            raise TypeError(
+                f"{kind}: an input has type {each.dtype.name} that does not match type {first.name} of another one; "
+                "use tf.cast"
+            )
+    return read
+
+
+def as_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """The tensor that a value stands for: itself, a variable's value, or a constant (`tf.convert_to_tensor`).
+
+    Raises:
+        ValueError: if it is None, a tensor of another dtype, or numbers that the dtype cannot hold.
+        TypeError: if no tensor can be made of it.
+    """
+    if isinstance(value, Operators):
+        found: Tensor = value if isinstance(value, Tensor) else value._as_graph_element()  # pyright: ignore[reportAttributeAccessIssue]
+        if dtype is not None and found.dtype is not as_dtype(dtype):
+            wanted = as_dtype(dtype).name
+            raise ValueError(
+                f"Tensor conversion requested dtype {wanted} for Tensor with dtype {found.dtype.name}: {found!r}"
+            )
+        return found
+    if isinstance(value, list | tuple) and any(isinstance(each, Operators) for each in _leaves(value)):  # pyright: ignore[reportUnknownArgumentType]
+        return _packed(value, dtype, name)  # pyright: ignore[reportUnknownArgumentType]
+    return constant(value, dtype, name=name or "Const")
+
+
+def constant(
+    value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False
+) -> Tensor:
+    """A tensor of numbers that are known now; with a shape, a single number fills it and fewer are repeated at the end.
+
+    >>> from unspool import tf1 as tf
+    >>> tf.constant([1.0, 2.0]), tf.constant(7, shape=[2, 3]).shape
+    (<tf.Tensor 'Const:0' shape=(2,) dtype=float32>, TensorShape([2, 3]))
+    """
+    array = as_array(value, None if dtype is None else as_dtype(dtype))
+    if shape is not None:
+        sizes = tuple(int(each) for each in TensorShape(shape).as_list())  # pyright: ignore[reportArgumentType]
+        if verify_shape and array.shape != sizes:
+            raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
+        array = _filled(array, sizes)
+    kept = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape).copy())
+    kind = as_dtype(dtype) if dtype is not None else as_dtype(kept.dtype)
+    kept = kept.to(kind.torch)
+    details = {"takes_run": True}
+    tensor: Tensor = (
+        get_default_graph()
+        .add("Const", name, lambda run: run.placed(kept), (), [(kind, tuple(array.shape))], **details)
+        .outputs[0]
+    )
+    if array.size <= KNOWN:
+        tensor.known = array
+    return tensor
+
+
+def as_array(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
+    """A value as an array: Python's floats are float32 and its ints int32, as in TensorFlow."""
+    if value is None:
+        raise ValueError("None values not supported.")
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, TensorShape):
+        value = value.as_list()
+    given = np.asarray(value)
+    if given.dtype == object or given.dtype.kind in "USO":
+        raise TypeError(f"Failed to convert {value!r} to a Tensor: it is not made of numbers")
+    python = not isinstance(value, np.ndarray | np.generic)
+    if dtype is None:
+        if python and given.dtype == np.float64:
+            return given.astype(np.float32)
+        if python and given.dtype == np.int64:
+            return _narrowed(given)
+        return given
+    wanted = np.float32 if dtype.name == "bfloat16" else dtype.as_numpy_dtype
+    if given.dtype.kind in "fc" and not (dtype.is_floating or dtype.is_complex) and given.size:
+        raise TypeError(f"Expected {dtype.name}, but got {value!r}, which has fractions")
+    return given.astype(wanted)
+
+
+def as_torch(value: Any, others: Sequence[Any]) -> Any:
+    """An argument of an operation that computes at once, as a torch tensor like the others."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, Operators):
+        raise TypeError(f"{value!r} is symbolic, but is given beside a torch tensor, which has its value already")
+    like = next(each for each in others if isinstance(each, torch.Tensor))
+    made = torch.as_tensor(value, device=like.device)
+    floating = isinstance(value, float) and like.is_floating_point()
+    return made.to(like.dtype) if floating or isinstance(value, int) else made
+
+
+def known_ints(tensor: Any) -> list[int | None] | None:
+    """The whole numbers that a tensor will hold, as far as they are clear; None if not even how many."""
+    found = as_tensor(tensor)
+    if found.known is None:
+        return None if found.dims is None or len(found.dims) != 1 or found.dims[0] is None else [None] * found.dims[0]
+    return [None if each is None else int(each) for each in found.known.reshape(-1).tolist()]
+
+
+def check_value(tensor: Tensor, shape: Sequence[int]) -> bool:
+    """Whether a value of that shape can stand for the tensor."""
+    return fit(tensor.dims, tuple(shape))
+
+
+def _leaves(value: Any) -> list[Any]:
+    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, list | tuple) else [value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _packed(value: Any, dtype: Any, name: str | None) -> Tensor:
+    """A list with tensors in it, as one tensor."""
+    from unspool.tf1.ops.array import stack
+
+    first = next(each for each in _leaves(value) if isinstance(each, Operators))
+    wanted = as_tensor(first).dtype if dtype is None else as_dtype(dtype)
+    return stack([as_tensor(each, wanted) for each in value], name=name or "packed")
+
+
+def _filled(array: np.ndarray[Any, Any], sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    count = int(np.prod(sizes))
+    if array.size > count:
+        raise ValueError(f"Too many elements provided. Needed at most {count}, but received {array.size}")
+    if array.size == 0 and count:
+        raise ValueError(f"no elements were provided to fill the shape {sizes}")
+    flat = array.reshape(-1)
+    return np.concatenate([flat, np.full(count - array.size, flat[-1] if count else 0, flat.dtype)]).reshape(sizes)
+
+
+def _narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    limits = np.iinfo(np.int32)
+    fits = array.size == 0 or (array.min() >= limits.min and array.max() <= limits.max)
+    return array.astype(np.int32) if fits else array
+
+
+def _is_clear(tensor: Tensor) -> bool:
+    return tensor.known is not None and tensor.known.dtype != object
+
+
+def _work_out(operation: Any) -> None:
+    """Follows small values through an operation, so that what is computed of them can say a shape."""
+    if any(each.dims is None or None in each.dims or np.prod(each.dims) > KNOWN for each in operation.outputs):
+        return
+    values = [torch.from_numpy(np.array(each.known)).to(each.dtype.torch) for each in operation.inputs]
+    try:
+        made = operation.function(*values)
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return  # the run will tell
+    for output, value in zip(operation.outputs, made if isinstance(made, list | tuple) else [made], strict=True):
+        if isinstance(value, torch.Tensor) and value.dtype != torch.bfloat16:
+            output.known = value.detach().numpy()

@@ -1,0 +1,100 @@
+"""Random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from unspool.tf1.dtypes import as_dtype, float32, int64
+from unspool.tf1.initializers import truncated_normal_
+from unspool.tf1.operations import apply, as_tensor, known_ints
+from unspool.tf1.ops.array import as_sizes
+from unspool.tf1.seeds import Draw
+
+
+def _drawn(kind: str, fill: Any, shape: Any, dtype: Any, seed: int | None, name: str | None) -> Any:
+    wanted, sizes, draw = as_dtype(dtype), as_sizes(shape), Draw(seed)
+    found = known_ints(sizes)
+
+    def compute(run: Any, s: torch.Tensor) -> torch.Tensor:
+        return fill(torch.empty(s.tolist(), dtype=wanted.torch), draw.generator(run))
+
+    dims = None if found is None else tuple(found)
+    return apply(kind, compute, sizes, name=name, outputs=[(wanted, dims)], takes_run=True)
+
+
+def random_uniform(
+    shape: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Uniform numbers from `minval` up to `maxval`, 1 by default; whole ones need a `maxval`.
+
+    >>> from unspool import tf1 as tf
+    >>> bool((abs(tf.Session().run(tf.random_uniform([100], -1, 1))) <= 1).all())
+    True
+    """
+    whole = as_dtype(dtype).is_integer
+    if whole and maxval is None:
+        raise ValueError("Must specify maxval for integer dtype")
+    most = 1 if maxval is None else maxval
+    if whole:
+        fill = lambda blank, generator: blank.random_(int(minval), int(most), generator=generator)  # noqa: E731
+    else:
+        fill = lambda blank, generator: blank.uniform_(float(minval), float(most), generator=generator)  # noqa: E731
+    return _drawn("random_uniform", fill, shape, dtype, seed, name)
+
+
+def random_normal(
+    shape: Any,
+    mean: float = 0.0,
+    stddev: float = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Normal numbers."""
+    fill = lambda blank, generator: blank.normal_(mean, stddev, generator=generator)  # noqa: E731
+    return _drawn("random_normal", fill, shape, dtype, seed, name)
+
+
+def truncated_normal(
+    shape: Any,
+    mean: float = 0.0,
+    stddev: float = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Normal numbers no further than two standard deviations from the mean."""
+    fill = lambda blank, generator: truncated_normal_(blank, mean, stddev, generator)  # noqa: E731
+    return _drawn("truncated_normal", fill, shape, dtype, seed, name)
+
+
+def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+    """A tensor with its first axis in random order."""
+    given, draw = as_tensor(value), Draw(seed)
+
+    def compute(run: Any, x: torch.Tensor) -> torch.Tensor:
+        return x[torch.randperm(len(x), generator=draw.generator(run), device=x.device)]
+
+    return apply("RandomShuffle", compute, given, name=name, outputs=[(given.dtype, given.dims)], takes_run=True)
+
+
+def multinomial(
+    logits: Any, num_samples: int, seed: int | None = None, name: str | None = None, output_dtype: Any = None
+) -> Any:
+    """Classes drawn with the probabilities `softmax(logits)`: `[batch, num_samples]`."""
+    given, draw = as_tensor(logits), Draw(seed)
+    wanted = int64 if output_dtype is None else as_dtype(output_dtype)
+
+    def compute(run: Any, x: torch.Tensor) -> torch.Tensor:
+        drawn = torch.multinomial(x.softmax(-1), num_samples, replacement=True, generator=draw.generator(run))
+        return drawn.to(wanted.torch)
+
+    dims = None if given.dims is None else (given.dims[0], num_samples)
+    return apply("Multinomial", compute, given, name=name, outputs=[(wanted, dims)], takes_run=True)

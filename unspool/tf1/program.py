@@ -1,0 +1,155 @@
+"""The operations that a set of fetches needs, in an order in which they can run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unspool.tf1.errors import InvalidArgumentError, OpError
+from unspool.tf1.graph import Operation
+from unspool.tf1.tensor import Tensor
+
+if TYPE_CHECKING:
+    from unspool.tf1.session import Run
+
+
+@dataclass(frozen=True)
+class _Step:
+    operation: Operation
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    frees: tuple[int, ...]
+    """What nobody reads after this step."""
+    watched: tuple[int, ...]
+    """What a later gradient is taken by."""
+
+
+class Program:
+    """The operations between what is fed and what is fetched.
+
+    They run in the order in which they were made, which their inputs allow. Those that change variables, and what waits
+    for them, come last: everything else sees the variables as they were, and gradients are taken of what was computed.
+
+    Args:
+        fetches: tensors, whose values are returned, and operations, which just run.
+        fed: the tensors whose values are given.
+    """
+
+    def __init__(self, fetches: Sequence[Tensor | Operation], fed: Collection[Tensor]) -> None:
+        operations = _needed(fetches, fed)
+        self.gradients = [each for each in operations if each.watches]
+        """The operations that differentiate."""
+        self._differentiated = _differentiated(self.gradients)
+        watched = {tensor for each in self.gradients for tensor in each.watches}
+        early, late = _parted(operations)
+        ordered = [*early, *late]
+        places: dict[Tensor, int] = {tensor: place for place, tensor in enumerate(fed)}
+        for operation in ordered:
+            for output in operation.outputs:
+                places.setdefault(output, len(places))
+        self._size = len(places)
+        self._fed = [(places[each], each, each in watched) for each in fed]
+        self._fetched = [places[each] if isinstance(each, Tensor) else None for each in fetches]
+        self._early = len(early) if late else -1
+        kept = {place for place in self._fetched if place is not None}
+        self._steps = list(_steps(ordered, places, kept, watched))
+
+    def is_differentiated(self, operation: Operation) -> bool:
+        """Whether a gradient that this operation takes is itself differentiated."""
+        return operation in self._differentiated
+
+    def __call__(self, run: Run, fed: Mapping[Tensor, Any]) -> list[Any]:
+        """The values of the fetches; None for operations."""
+        values: list[Any] = [None] * self._size
+        for place, tensor, watched in self._fed:
+            values[place] = _tracked(fed[tensor]) if watched else fed[tensor]
+        for number, step in enumerate(self._steps):
+            if number == self._early:
+                self._keep(values)
+            operation = step.operation
+            arguments = [values[place] for place in step.reads]
+            try:
+                made = operation.function(run, *arguments) if operation.takes_run else operation.function(*arguments)
+            except OpError:
+                raise
+            except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError) as error:
+                message = f"{error}\n\t [[node {operation.name} ({operation.type})]]"
+                raise InvalidArgumentError(None, operation, message) from error
+            if len(step.writes) == 1:
+                values[step.writes[0]] = made
+            else:
+                for place, value in zip(step.writes, made or (), strict=True):
+                    values[place] = value
+            for place in step.watched:
+                values[place] = _tracked(values[place])
+            for place in step.frees:
+                values[place] = None
+        return [None if place is None else values[place] for place in self._fetched]
+
+    def _keep(self, values: list[Any]) -> None:
+        """Saves what is fetched from the changes that follow: it may be a variable's own memory."""
+        for place in self._fetched:
+            if place is not None and isinstance(values[place], torch.Tensor):
+                values[place] = values[place].clone()
+
+
+def _needed(fetches: Iterable[Tensor | Operation], fed: Collection[Tensor]) -> list[Operation]:
+    found: set[Operation] = set()
+    waiting = [each.op if isinstance(each, Tensor) else each for each in fetches if each not in fed]
+    while waiting:
+        operation = waiting.pop()
+        if operation in found:
+            continue
+        found.add(operation)
+        waiting += operation.control_inputs
+        waiting += [each.op for each in operation.inputs if each not in fed]
+    return sorted(found, key=lambda each: each.number)
+
+
+def _parted(operations: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:
+    """Those that do not depend on any change of a variable, and the rest."""
+    late: set[Operation] = set()
+    for each in operations:
+        if each.effect or any(first in late for first in each.control_inputs) or any(x.op in late for x in each.inputs):
+            late.add(each)
+    return [each for each in operations if each not in late], [each for each in operations if each in late]
+
+
+def _differentiated(gradients: Sequence[Operation]) -> set[Operation]:
+    """The gradients of which gradients are taken."""
+    if len(gradients) < 2:
+        return set()
+    others = set(gradients)
+    return {each for last in gradients for each in _needed(last.inputs, ()) if each in others}
+
+
+def _steps(
+    ordered: Sequence[Operation], places: Mapping[Tensor, int], kept: set[int], watched: Collection[Tensor]
+) -> Iterable[_Step]:
+    last: dict[int, int] = {}
+    for number, operation in enumerate(ordered):
+        for tensor in (*operation.inputs, *operation.outputs):
+            last[places[tensor]] = number
+    dying: dict[int, list[int]] = {}
+    for place, number in last.items():
+        if place not in kept:
+            dying.setdefault(number, []).append(place)
+    for number, operation in enumerate(ordered):
+        yield _Step(
+            operation,
+            tuple(places[each] for each in operation.inputs),
+            tuple(places[each] for each in operation.outputs),
+            tuple(dying.get(number, ())),
+            tuple(places[each] for each in operation.outputs if each in watched),
+        )
+
+
+def _tracked(value: Any) -> Any:
+    """The value, so that autograd can differentiate by it."""
+    if not isinstance(value, torch.Tensor) or value.requires_grad or not value.is_floating_point():
+        return value
+    # A variable that is not trainable stays the tensor that modules hold.
+    return value.requires_grad_() if isinstance(value, torch.nn.Parameter) else value.detach().requires_grad_()

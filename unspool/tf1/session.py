@@ -1,0 +1,269 @@
+"""The session: it holds the values of variables, and runs a graph for what is fetched."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from unspool.structure import Structure, describe, flatten, unflatten_as
+from unspool.tf1.errors import FailedPreconditionError
+from unspool.tf1.feeding import as_fed
+from unspool.tf1.graph import Graph, Operation, get_default_graph
+from unspool.tf1.program import Program
+from unspool.tf1.tensor import Tensor
+
+if TYPE_CHECKING:
+    from unspool.tf1.variables import Variable
+
+
+class Session:
+    """Runs a graph. Each session has its own values of the variables, and is closed when it is no longer needed.
+
+    It computes on torch's default device: `torch.set_default_device("cuda")` before it is made for a GPU.
+
+    Args:
+        target: unused; TensorFlow's address of a server.
+        graph: the graph to run; the default one if None.
+        config: unused; TensorFlow's options.
+
+    >>> from unspool import tf1 as tf
+    >>> x = tf.placeholder(tf.float32, [None])
+    >>> with tf.Session() as session:
+    ...     session.run({"double": 2 * x}, feed_dict={x: [1, 2]})
+    {'double': array([2., 4.], dtype=float32)}
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        if graph is not None and not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"graph must be a tf.Graph, but got a {type(graph).__name__}")
+        self.graph = graph or get_default_graph().root
+        self.device = torch.get_default_device()
+        self.state = State(self.device)
+        self._programs: dict[Any, Program] = {}
+        self._closed = False
+        self._contexts: list[AbstractContextManager[Any]] = []
+
+    def run(self, fetches: Structure, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Computes what is fetched.
+
+        Args:
+            fetches: a tensor, an operation, a variable, the name of one, or a nested structure of these.
+            feed_dict: values for placeholders, or for any other tensors.
+            options, run_metadata: unused; TensorFlow's tracing.
+
+        Returns:
+            NumPy arrays in the structure of `fetches`; None for operations.
+
+        Raises:
+            RuntimeError: if the session is closed.
+            TypeError: if something cannot be fetched, or a value has the wrong dtype.
+            ValueError: if something is not of this graph, or a value has the wrong shape.
+            InvalidArgumentError: if a placeholder is not fed, or an operation cannot take its inputs.
+            FailedPreconditionError: if a variable is not initialised.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        leaves = [self._element(each) for each in flatten(fetches)]
+        fed = as_fed(self.graph, feed_dict, self.device)
+        key = tuple(map(id, leaves)), frozenset(map(id, fed))
+        if key not in self._programs:
+            self._programs[key] = Program(leaves, list(fed))
+        program = self._programs[key]
+        with torch.set_grad_enabled(bool(program.gradients)), self._placed():
+            values = program(Run(self.state, program), fed)
+        return unflatten_as(fetches, [_as_numpy(value) for value in values])
+
+    def _element(self, fetch: Any) -> Tensor | Operation:
+        if fetch is None or not isinstance(fetch, str | Operation) and not hasattr(fetch, "_as_graph_element"):
+            if not isinstance(fetch, Tensor):
+                raise TypeError(
+                    f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor. "
+                    f"(Can not convert {describe(fetch)} into a Tensor or Operation.)"
+                )
+        try:
+            return self.graph.as_graph_element(fetch)
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({error})") from None
+
+    def _placed(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.device.type == "cpu" else self.device
+
+    def make_callable(self, fetches: Structure, feed_list: Any = None) -> Any:
+        """A function that takes the values of `feed_list` and returns those of `fetches`."""
+        names = list(feed_list or ())
+        return lambda *values: self.run(fetches, dict(zip(names, values, strict=True)))
+
+    def close(self) -> None:
+        """Forgets all values; the session cannot run any more."""
+        self._closed = True
+        self._programs.clear()
+        self.state.clear()
+
+    def as_default(self) -> AbstractContextManager[Session]:
+        """A context in which `tensor.eval()` and `operation.run()` use this session."""
+        return _sessions.entered(self)
+
+    def __enter__(self) -> Session:
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        graph, session = self.graph.as_default(), self.as_default()
+        graph.__enter__()
+        session.__enter__()
+        self._contexts += [graph, session]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for context in (self._contexts.pop(), self._contexts.pop()):
+            context.__exit__(*error)
+        self.close()
+
+
+class InteractiveSession(Session):
+    """A session that is the default one from when it is made until it is closed, for a notebook or a shell.
+
+    >>> from unspool import tf1 as tf
+    >>> session = tf.InteractiveSession()
+    >>> tf.constant(3).eval()
+    np.int32(3)
+    >>> session.close()
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        self._entered = [self.graph.as_default()] if graph is not None else []
+        self._entered.append(self.as_default())
+        for context in self._entered:
+            context.__enter__()
+
+    def close(self) -> None:
+        """Ends it, and is no longer the default."""
+        super().close()
+        while self._entered:
+            self._entered.pop().__exit__(None, None, None)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+class State:
+    """What a session holds between runs: the values of variables, and what else lives as long as it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._values: dict[Variable, torch.nn.Parameter] = {}
+        self._set: set[Variable] = set()
+        self._kept: dict[Any, Any] = {}
+
+    def is_initialized(self, variable: Variable) -> bool:
+        """Whether it has a value."""
+        return variable in self._set
+
+    def place_of(self, variable: Variable) -> torch.nn.Parameter:
+        """Where its value is or will be: always the same tensor, also for modules that use it as their weight."""
+        if variable not in self._values:
+            sizes = [0 if size is None else size for size in variable.dims or ()]
+            blank = torch.empty(sizes, dtype=variable.dtype.torch, device=self.device)
+            self._values[variable] = torch.nn.Parameter(blank, variable.trainable and variable.dtype.is_floating)
+        return self._values[variable]
+
+    def value_of(self, variable: Variable) -> torch.nn.Parameter:
+        """Its value; `FailedPreconditionError` if it has none."""
+        if variable not in self._set:
+            message = f"Attempting to use uninitialized value {variable.op.name}"
+            raise FailedPreconditionError(None, variable.op, message)
+        return self._values[variable]
+
+    def assign(self, variable: Variable, value: torch.Tensor) -> torch.nn.Parameter:
+        """Gives it a value."""
+        place = self.place_of(variable)
+        with torch.no_grad():
+            if place.shape == value.shape:
+                place.copy_(value)
+            elif variable.validate_shape:
+                raise ValueError(
+                    f"variable {variable.op.name} has shape {list(place.shape)}, but is assigned a value of shape "
+                    f"{list(value.shape)}"
+                )
+            else:
+                place.data = value.detach().clone()
+        self._set.add(variable)
+        return place
+
+    def kept(self, key: Any, make: Any) -> Any:
+        """What belongs to `key` as long as the session lives, made when first asked for."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._values.clear()
+        self._set.clear()
+        self._kept.clear()
+
+
+class Run:
+    """One call of `Session.run`, as operations see it."""
+
+    def __init__(self, state: State, program: Program) -> None:
+        self.state, self.program = state, program
+
+    def placed(self, constant: torch.Tensor) -> torch.Tensor:
+        """A constant on the session's device."""
+        if self.state.device.type == "cpu":
+            return constant
+        return self.state.kept(id(constant), lambda: (constant, constant.to(self.state.device)))[1]
+
+
+class _Sessions(threading.local):
+    """The sessions that are the default, innermost last; each thread has its own."""
+
+    def __init__(self) -> None:
+        self.stack: list[Session] = []
+
+    @contextmanager
+    def entered(self, session: Session) -> Generator[Session, None, None]:
+        self.stack.append(session)
+        try:
+            yield session
+        finally:
+            self.stack.remove(session)
+
+
+_sessions = _Sessions()
+
+
+def get_default_session() -> Session | None:
+    """The session that `eval()` and `run()` use, if there is one."""
+    return _sessions.stack[-1] if _sessions.stack else None
+
+
+def session_for(session: Any, graph: Graph) -> Session:
+    """The session given, or the default one; `ValueError` if there is none for the graph."""
+    found = session or get_default_session()
+    if found is None:
+        raise ValueError(
+            "Cannot evaluate without a session: no default session is registered. Use `with sess.as_default()` or pass "
+            "an explicit session to eval(session=sess) or run(session=sess)"
+        )
+    if found.graph is not graph.root:
+        raise ValueError("Cannot use the default session: what is evaluated is of another graph than the session's")
+    return found
+
+
+def _as_numpy(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return _as_numpy(value.stack()) if hasattr(value, "stack") else value
+    kept = value.detach().cpu()
+    if kept.dtype == torch.bfloat16:  # NumPy has none
+        kept = kept.float()
+    array: np.ndarray[Any, Any] = kept.numpy()
+    return array[()] if array.ndim == 0 else array.copy()
