@@ -72,3 +72,6 @@ from unspool.tf1.variables import *
 
 def __getattr__(name: str) -> Any:
     raise missing("tf", name, globals())
+
+
+from unspool.tf1.nn import NN as nn

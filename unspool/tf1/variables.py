@@ -80,7 +80,13 @@ class Variable(Operators):
                     f"initial_value must have a shape specified: {initial!r}; or give validate_shape=False"
                 )
             self.op: Operation = graph.add(
-                "VariableV2", scope, lambda run: run.state.value_of(self), (), [(self.dtype, self.dims)], takes_run=True
+                "VariableV2",
+                scope,
+                lambda run: run.state.value_of(self),
+                (),
+                [(self.dtype, self.dims)],
+                takes_run=True,
+                variables=(self,),
             )
             self._value = self.op.outputs[0]
             self.initializer: Operation = self._assignment("Assign", initial, lambda _, new: new, reads=False).op
