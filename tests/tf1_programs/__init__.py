@@ -8,11 +8,17 @@ from __future__ import annotations
 import importlib
 from functools import partial
 
+from . import optimizers
 from .program import Build
 
+_MODULES = """
+    two_steps static_list static_unstacked dynamic lengths stacked_lstms row_classifier forecast forecast_wrapped
+    static_lengths tagger shared_scopes stateful_model summaries saving flat_images many_losses input_gradients
+    encoder_decoder peepholes own_cell inferred_lengths attention_pooling truncated scanned moving_average
+    contrib_layers char_model decayed_rate dropout_wrapper raw while_rnn newton batch_norm_cond dropout_cond
+"""
+
 PROGRAMS: dict[str, Build] = {
-    name: importlib.import_module(f"{__name__}.{name}").build
-    for name in """
-        two_steps static_list static_unstacked dynamic lengths stacked_lstms row_classifier forecast forecast_wrapped
-    """.split()
+    **{name: importlib.import_module(f"{__name__}.{name}").build for name in _MODULES.split()},
+    **{f"optimizer_{name}": partial(optimizers.build, optimizer=name) for name in optimizers.OPTIMIZERS},
 }

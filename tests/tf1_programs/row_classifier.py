@@ -18,7 +18,7 @@ def build(tf: Any, n_neurons: int = 12, learning_rate: float = 0.002) -> Program
 
     with tf.variable_scope("encoder", initializer=tf.variance_scaling_initializer()):
         cell = tf.nn.rnn_cell.BasicRNNCell(num_units=n_neurons)
-        outputs, state = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+        _, state = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
 
     logits = tf.layers.dense(state, n_outputs, name="logits")
     xentropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
