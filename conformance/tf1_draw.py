@@ -3,7 +3,7 @@
     python conformance/tf1_draw.py --out build/conformance/tf1
 
 Needs the requirements in `conformance/requirements.txt`, and not unspool. `tf1_run.py` says what is stored. Also checks
-that TensorFlow computes what NumPy computes by hand.
+that TensorFlow computes what NumPy computes by hand, and raises what `mistakes.py` says.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from conformance.errors import relative_error
 from conformance.tf1_on_tensorflow import tf
 from conformance.tf1_run import by_hand, run
 from tests.tf1_programs import PROGRAMS
+from tests.tf1_programs.mistakes import MISTAKES, complaint
 from tests.tf1_programs.program import Arrays, Build, Program
 
 BY_HAND = 1e-5
@@ -39,6 +40,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="a program to run (default: all)")
     arguments = parser.parse_args()
     seed = secrets.randbelow(2**31) if arguments.seed is None else arguments.seed
+
+    complaints = {name: complaint(tf, name) for name in MISTAKES}
+    if any(complaints.values()):
+        raise AssertionError(f"TensorFlow takes these otherwise: {complaints}")
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     if not arguments.names:

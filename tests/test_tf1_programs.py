@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,16 @@ FOLDER = Path(__file__).parent / "data" / "tf1"
 Run = tuple[Program, Arrays, Arrays]
 
 
-@pytest.fixture(scope="module", params=PROGRAMS)
+@functools.cache
+def run_of(name: str) -> Run:
+    stored = load(FOLDER / f"{name}.npz")
+    return *rerun(tf1, name, stored), stored
+
+
+@pytest.fixture(params=PROGRAMS)
 def run(request: pytest.FixtureRequest) -> Run:
-    """A program that was run, and what it noted beside what TensorFlow noted."""
-    stored = load(FOLDER / f"{request.param}.npz")
-    return *rerun(tf1, request.param, stored), stored
+    """A program that was run, once for all tests, and what it noted beside what TensorFlow noted."""
+    return run_of(request.param)
 
 
 def problems(comparisons: list[Comparison]) -> dict[str, str]:
