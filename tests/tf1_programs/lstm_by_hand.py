@@ -16,7 +16,7 @@ def build(tf: Any) -> Program:
     def lstm_step(x: Any, c: Any, h: Any) -> Any:
         with tf.variable_scope("lstm", reuse=tf.AUTO_REUSE):
             kernel = tf.get_variable(
-                "kernel", [n_inputs + n_units, 4 * n_units], tf.float32, tf.keras.initializers.glorot_uniform()
+                "kernel", [n_inputs + n_units, 4 * n_units], tf.float32, tf.glorot_uniform_initializer()
             )
             bias = tf.get_variable("bias", [4 * n_units], initializer=tf.initializers.zeros())
         gates = tf.nn.bias_add(tf.matmul(tf.concat(values=[x, h], axis=1), kernel), bias)
