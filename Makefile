@@ -26,6 +26,8 @@ bench: $(READY)
 conformance: $(READY) $(TENSORFLOW_READY)
 	$(TENSORFLOW)/bin/python conformance/draw.py --cases $(CASES) --out build/conformance
 	$(BIN)/python conformance/compare.py build/conformance
+	$(TENSORFLOW)/bin/python conformance/tf1_draw.py --out build/conformance/tf1
+	$(BIN)/python conformance/tf1_compare.py build/conformance/tf1
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
