@@ -278,6 +278,21 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     return made
 
 
+def linspace(start: Any, stop: Any, num: int, name: str | None = None) -> Any:
+    """So many numbers from `start` to `stop`, with equal steps."""
+    first, last = same_dtype("LinSpace", start, stop)
+    count = int(num)
+    steps = lambda a, b: torch.linspace(a.item(), b.item(), count, dtype=a.dtype)  # noqa: E731
+    return apply("LinSpace", steps, first, last, name=name, outputs=[(first.dtype, (count,))])
+
+
+def eye(num_rows: int, num_columns: int | None = None, dtype: Any = float32, name: str | None = None) -> Any:
+    """The identity matrix."""
+    wanted, columns = as_dtype(dtype), num_rows if num_columns is None else num_columns
+    make = lambda: torch.eye(num_rows, columns, dtype=wanted.torch)  # noqa: E731
+    return apply("eye", make, name=name, outputs=[(wanted, (num_rows, columns))])
+
+
 # -- slices ----------------------------------------------------------------------------------------------------------
 
 
@@ -412,7 +427,17 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | 
     if given.dims is not None and places.dims is not None:
         where = axis % len(given.dims)
         dims = (*given.dims[:where], *places.dims, *given.dims[where + 1 :])
+    if given.op.type == "VariableV2" and axis == 0 and given.dims is not None and len(given.dims) == 2:
+        return apply("ResourceGather", _rows, given, places, name=name, outputs=[(given.dtype, dims)])
     return apply("GatherV2", compute, given, places, name=name, outputs=[(given.dtype, dims)])
+
+
+def _rows(table: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Rows of a variable, with gradients that hold no more than these."""
+    if places.numel() and (int(places.min()) < 0 or int(places.max()) >= len(table)):
+        outside = places[(places < 0) | (places >= len(table))].reshape(-1)[0].item()
+        raise ValueError(f"indices = {outside} is not in [0, {len(table)})")
+    return torch.nn.functional.embedding(places, table, sparse=table.is_floating_point())
 
 
 def gather_nd(params: Any, indices: Any, name: str | None = None) -> Any:
