@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,13 +13,13 @@ from unspool.cells.like import snake_case
 from unspool.sizes import shape_of
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype
-from unspool.tf1.graph import get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import zeros
 from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, variable_scope
 from unspool.tf1.shapes import Dims, TensorShape
 from unspool.tf1.tensor import Operators, Tensor
+from unspool.tf1.tensor_array import TensorArray
 from unspool.tf1.variables import Variable
 
 if TYPE_CHECKING:
@@ -190,13 +192,14 @@ class ModuleCell(RNNCell):
         return getattr(module, name)
 
     def __call__(self, inputs: Structure, state: Structure, scope: Any = None) -> tuple[Structure, Structure]:
-        inputs, state = (map_structure(as_tensor, each) for each in (inputs, state))
+        inputs, state = (map_structure(as_leaf, each) for each in (inputs, state))
         bound = bound_cell(self, inputs, state, scope)
-        rows = next((leaf.dims[0] for leaf in flatten((inputs, state)) if leaf.dims), None)
+        leaves = [leaf for leaf in flatten((inputs, state)) if not isinstance(leaf, TensorArray)]
+        rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
         kind = flatten(state)[0].dtype if flatten(state) else flatten(inputs)[0].dtype
         outputs, new_state = sized(self.output_size, (rows,), kind), state_like(state)
         return run_module(
-            self.name, [bound], lambda modules, x, s: modules[0](x, s), (inputs, state), (outputs, new_state), scope
+            self.name, [bound], lambda modules, x, s: modules[0](x, s), (inputs, state), (outputs, new_state)
         )
 
 
@@ -214,11 +217,17 @@ def sized(sizes: Structure, before: tuple[Any, ...], dtype: DType) -> Structure:
 
 def state_like(state: Structure) -> Structure:
     """What has the dtypes and shapes of a state."""
-    return map_structure(lambda leaf: Sized(leaf.dtype, leaf.dims), state)
+    return map_structure(lambda leaf: leaf if isinstance(leaf, TensorArray) else Sized(leaf.dtype, leaf.dims), state)
 
 
 def run_module(
-    name: str, bounds: list[Bound], function: Any, arguments: Structure, results: Structure, scope: Any = None
+    name: str,
+    bounds: Sequence[Bound],
+    function: Any,
+    arguments: Structure,
+    results: Structure,
+    *,
+    takes_run: bool = False,
 ) -> Structure:
     """An operation that calls `function` with modules and the values of `arguments`.
 
@@ -227,31 +236,41 @@ def run_module(
         bounds: the modules, of which the session has its own copies.
         function: takes a list of modules, and the arguments.
         arguments: a tuple of structures of tensors; None among them stays.
-        results: the structure of `Sized` that the function's result has.
-        scope: unused.
+        results: the structure of `Sized` that the function's result has; an array stands for one like it.
+        takes_run: whether the function wants the run after the modules.
     """
-    leaves = [leaf for leaf in flatten(arguments) if leaf is not None]
+    leaves = [as_flow(leaf) for leaf in flatten(arguments) if leaf is not None]
     around = [bound.inputs for bound in bounds]
-    graph = get_default_graph()
-    from unspool.tf1.rnn.modules import Weights
-
-    weights = [graph.kept(Weights).of(bound.module) for bound in bounds]
-    variables = list(dict.fromkeys(each for group in weights for each in group.values()))
+    variables = list(dict.fromkeys(each for bound in bounds for each in bound.variables))
 
     def compute(run: Run, *values: Any) -> Any:
+        for variable in variables:
+            run.state.value_of(variable)  # or an error that names it
         given, rest = iter(values[: len(leaves)]), list(values[len(leaves) :])
         modules: list[Any] = []
-        for bound, needed, own in zip(bounds, around, weights, strict=True):
-            modules.append(bound.in_run(run, rest[: len(needed)], own))
+        for bound, needed in zip(bounds, around, strict=True):
+            modules.append(bound.in_run(run, rest[: len(needed)]))
             rest = rest[len(needed) :]
         filled = unflatten_as(arguments, [None if leaf is None else next(given) for leaf in flatten(arguments)])
-        made = flatten(function(modules, *filled))
+        made = flatten(function(modules, run, *filled) if takes_run else function(modules, *filled))
         return made[0] if len(made) == 1 else made
 
-    outputs = [(leaf.dtype, leaf.dims) for leaf in flatten(results)]
+    outputs = [(leaf.dtype, () if isinstance(leaf, TensorArray) else leaf.dims) for leaf in flatten(results)]
     inputs = [*leaves, *(tensor for group in around for tensor in group)]
     made = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables)
-    return unflatten_as(results, [made] if isinstance(made, Tensor) else made)
+    flows = [made] if isinstance(made, Tensor) else made
+    leaves = zip(flatten(results), flows, strict=True)
+    return unflatten_as(results, [like.with_flow(x) if isinstance(like, TensorArray) else x for like, x in leaves])
+
+
+def as_leaf(leaf: Any) -> Any:
+    """A leaf of inputs or of a state: a tensor, or an array."""
+    return leaf if isinstance(leaf, TensorArray) else as_tensor(leaf)
+
+
+def as_flow(leaf: Any) -> Tensor:
+    """What carries a leaf of a state through the graph."""
+    return leaf.flow if isinstance(leaf, TensorArray) else as_tensor(leaf)
 
 
 def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None, name: str = "cell") -> Bound:
@@ -268,8 +287,6 @@ def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None
 
 def _probe(bound: Bound, inputs: Structure, state: Structure, name: str) -> None:
     """Tries a step on tensors without values, so that what does not fit is an error when the graph is built."""
-    import copy
-
     if bound.inputs or any(isinstance(each, Traced) for each in bound.module.modules()):
         return  # what is traced was tried, and what is only known in a run cannot be
     rows = next((leaf.dims[0] for leaf in flatten((inputs, state)) if leaf.dims and leaf.dims[0] is not None), 3)

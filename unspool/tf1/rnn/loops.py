@@ -14,7 +14,7 @@ from unspool.tf1.dtypes import DType, as_dtype, int32
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.ops.array import shape
 from unspool.tf1.ops.math import cast
-from unspool.tf1.rnn.cell import Sized, bound_cell, run_module, sized, state_like
+from unspool.tf1.rnn.cell import Sized, as_leaf, bound_cell, run_module, sized, state_like
 from unspool.tf1.scopes import variable_scope
 from unspool.tf1.shapes import Dim, Dims, compatible, described
 from unspool.tf1.tensor import Tensor
@@ -296,11 +296,11 @@ def _state(cell: Any, initial_state: Structure, dtype: Any, sequences: _Sequence
             raise ValueError("If there is no initial_state, you must give a dtype.")
         state = _initial(cell, sequences.batch_size, as_dtype(dtype))
     else:
-        state = map_structure(as_tensor, initial_state)
+        state = map_structure(as_leaf, initial_state)
         unspool.structure.check_namedtuples(cell.state_size, state, name="initial_state", like="cell.state_size")
     if dtype is not None:
         return state, as_dtype(dtype)
-    kinds = {leaf.dtype for leaf in flatten(state)}
+    kinds = {leaf.dtype for leaf in flatten(state) if leaf.dtype.is_floating}
     if len(kinds) != 1:
         raise ValueError(
             f"State has tensors of different inferred_dtypes, so dtype must be given: {sorted(each.name for each in kinds)}"
@@ -310,8 +310,8 @@ def _state(cell: Any, initial_state: Structure, dtype: Any, sequences: _Sequence
 
 def _initial(cell: Any, rows: Any, dtype: DType) -> Structure:
     if hasattr(cell, "get_initial_state"):
-        return map_structure(as_tensor, cell.get_initial_state(inputs=None, batch_size=rows, dtype=dtype))
-    return map_structure(as_tensor, cell.zero_state(rows, dtype))
+        return map_structure(as_leaf, cell.get_initial_state(inputs=None, batch_size=rows, dtype=dtype))
+    return map_structure(as_leaf, cell.zero_state(rows, dtype))
 
 
 def _iterations(parallel_iterations: Any) -> int | None:

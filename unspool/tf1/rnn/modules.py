@@ -197,6 +197,7 @@ class Bound:
     def __init__(self, module: Any, late: Sequence[Late]) -> None:
         self.module = module
         self.late = list(late)
+        self._graph = get_default_graph().root
 
     def build(self, inputs: Structure, state: Structure, reuse: Any) -> None:
         """Makes the variables, named below the current scope, for one step's symbolic `inputs`."""
@@ -236,7 +237,7 @@ class Bound:
     @property
     def variables(self) -> list[Variable]:
         """The variables that stand for the weights."""
-        return list(dict.fromkeys(get_default_graph().kept(Weights).of(self.module).values()))
+        return list(dict.fromkeys(self._graph.kept(Weights).of(self.module).values()))
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -247,12 +248,11 @@ class Bound:
         traced = [module for module in self.module.modules() if isinstance(module, Traced)]
         return [*self.late, *(Late(each, each.outside, Traced.put) for each in traced)]
 
-    def in_run(self, run: Run, values: Sequence[torch.Tensor], weights: dict[torch.Tensor, Variable]) -> Any:
+    def in_run(self, run: Run, values: Sequence[torch.Tensor]) -> Any:
         """The session's copy of the module, with the values of what it needs of the run."""
-        for variable in weights.values():
-            run.state.value_of(variable)
 
         def make() -> tuple[Any, list[Any]]:
+            weights = self._graph.kept(Weights).of(self.module)
             memo: dict[int, Any] = {id(weight): run.state.place_of(variable) for weight, variable in weights.items()}
             module = copy.deepcopy(self.module, memo)
             return module, [memo[id(late.owner)] for late in self._all_late()]
