@@ -12,6 +12,9 @@ from unspool.cells.wrappers.highway import HighwayWrapper
 from unspool.cells.wrappers.projection import InputProjectionWrapper, OutputProjectionWrapper
 from unspool.cells.wrappers.residual import ResidualWrapper
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
+from unspool.checkpoints.bundle import load_tf1_checkpoint
+from unspool.checkpoints.errors import CheckpointError
+from unspool.checkpoints.write import save_tf1_checkpoint
 from unspool.decode import (
     DEFAULT_BOUND,
     AttentionMechanism,
@@ -80,6 +83,7 @@ __all__ = [
     "BeamSearchDecoderOutput",
     "BeamSearchDecoderState",
     "Checkpoint",
+    "CheckpointError",
     "CustomHelper",
     "Decoder",
     "DeviceWrapper",
@@ -118,9 +122,11 @@ __all__ = [
     "explain",
     "gather_tree",
     "gather_tree_from_array",
+    "load_tf1_checkpoint",
     "monotonic_attention",
     "raw_rnn",
     "safe_cumprod",
+    "save_tf1_checkpoint",
     "sequence_loss",
     "sequence_mask",
     "stack_bidirectional_dynamic_rnn",
