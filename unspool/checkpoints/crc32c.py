@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Words: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Words: TypeAlias = Any  # np.ndarray: NumPy's annotations have no room for arrays as buffers
 
 _DIVISOR = 0x82F63B78
 """Castagnoli's polynomial, its lowest coefficient in the highest bit, as the first bit of a byte is its lowest."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -11,13 +11,13 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BFLOAT16 = 14
 
-_STORED = {1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 8: "<c8", 9: "<i8", 10: "?", BFLOAT16: "<u2"}
-_STORED |= {17: "<u2", 18: "<c16", 19: "<f2", 22: "<u4", 23: "<u8"}
-STORED = {number: np.dtype(kind) for number, kind in _STORED.items()}
+_REALS = {1: "<f4", 2: "<f8", BFLOAT16: "<u2", 19: "<f2"}
+_INTEGERS = {3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 9: "<i8", 10: "?", 17: "<u2", 22: "<u4", 23: "<u8"}
+_COMPLEX = {8: "<c8", 18: "<c16"}
+STORED = {number: np.dtype(kind) for number, kind in (_REALS | _INTEGERS | _COMPLEX).items()}
 """How the values of a dtype are stored."""
 
-_OTHERS = {7: "string", 11: "qint8", 12: "quint8", 13: "qint32", 15: "qint16", 16: "quint16"}
-_OTHERS |= {20: "resource", 21: "variant"}
+_OTHERS = {7: "string", 11: "qint8", 12: "quint8", 13: "qint32", 15: "qint16", 16: "quint16", 21: "variant"}
 
 
 def dtype_of(number: int) -> np.dtype[Any]:
@@ -55,7 +55,7 @@ def stored_form(value: Any) -> tuple[int, Array]:
         tensor = value.detach().cpu()
         if tensor.dtype == torch.bfloat16:
             return BFLOAT16, np.ascontiguousarray(tensor.view(torch.int16).numpy().view(np.uint16))
-        value = tensor.resolve_conj().resolve_neg().numpy()
+        value = cast(Any, tensor.resolve_conj().resolve_neg()).numpy()
     array = np.asarray(value)
     little = array.dtype.newbyteorder("<")
     number = next((each for each, stored in STORED.items() if stored == little and each != BFLOAT16), None)

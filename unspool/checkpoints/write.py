@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -76,7 +76,7 @@ def _stored(name: str, value: Any) -> Any:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
+def _replacing(path: Path) -> Generator[BinaryIO, None, None]:
     """A file that takes the place of the one at `path` once all of it is on the disk, and leaves nothing otherwise."""
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
