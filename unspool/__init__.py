@@ -13,7 +13,8 @@ from unspool.cells.wrappers.projection import InputProjectionWrapper, OutputProj
 from unspool.cells.wrappers.residual import ResidualWrapper
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.checkpoints.bundle import load_tf1_checkpoint
-from unspool.checkpoints.errors import CheckpointError
+from unspool.checkpoints.errors import CheckpointError, WeightsMismatchError
+from unspool.checkpoints.weights import load_tf1_weights
 from unspool.checkpoints.write import save_tf1_checkpoint
 from unspool.decode import (
     DEFAULT_BOUND,
@@ -116,6 +117,7 @@ __all__ = [
     "StreamPosition",
     "TensorArray",
     "TrainingHelper",
+    "WeightsMismatchError",
     "bidirectional_dynamic_rnn",
     "dynamic_decode",
     "dynamic_rnn",
@@ -123,6 +125,7 @@ __all__ = [
     "gather_tree",
     "gather_tree_from_array",
     "load_tf1_checkpoint",
+    "load_tf1_weights",
     "monotonic_attention",
     "raw_rnn",
     "safe_cumprod",
