@@ -41,6 +41,12 @@ def test_a_checkpoint_is_found_by_prefix_by_file_and_by_folder(given: str) -> No
     assert_same(load_tf1_checkpoint(f"{FOLDER}/gru/{given}"), expected_variables("gru"))
 
 
+def test_a_prefix_may_also_be_the_name_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    save_tf1_checkpoint(tmp_path / "model", {"a": np.ones(2)})
+    assert list(load_tf1_checkpoint(tmp_path / "model")) == ["a"]
+
+
 @pytest.mark.parametrize("path", ["/gone/away/model.ckpt-1", "other/model.ckpt-1", r"/g\303\266ne/model.ckpt-1"])
 def test_a_folder_that_has_moved_still_names_its_checkpoint(path: str, tmp_path: Path) -> None:
     shutil.copytree(FOLDER / "gru", tmp_path, dirs_exist_ok=True)
