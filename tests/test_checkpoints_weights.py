@@ -135,6 +135,18 @@ def test_a_users_cell_is_built_for_the_shapes_of_the_checkpoint() -> None:
     assert cell.cells[0].cell.mix.in_features == 8
 
 
+def test_a_cell_that_has_its_weights_from_a_state_dict_is_loaded_again() -> None:
+    cell, stack = GRUCell(4), MultiRNNCell([LSTMCell(5), LSTMCell(3)])
+    cell.load_state_dict(GRUCell(4, input_size=4).state_dict())
+    stack.load_state_dict(MultiRNNCell([LSTMCell(5, input_size=4), LSTMCell(3, input_size=5)]).state_dict())
+    load_tf1_weights(cell, FOLDER / "gru")
+    load_tf1_weights(stack, FOLDER / "lstm_stack")
+    x, lengths = data("gru")
+    assert_close(dynamic_rnn(cell, x, lengths, dtype=torch.float32), "gru")
+    x, lengths = data("lstm_stack")
+    assert_close(dynamic_rnn(stack, x, lengths, dtype=torch.float32), "lstm_stack")
+
+
 def test_an_optimiser_goes_on_with_the_weights_it_has() -> None:
     cell = GRUCell(4)
     optimiser = torch.optim.SGD(cell.parameters(), 0.1)
