@@ -12,6 +12,10 @@ from unspool.cells.wrappers.highway import HighwayWrapper
 from unspool.cells.wrappers.projection import InputProjectionWrapper, OutputProjectionWrapper
 from unspool.cells.wrappers.residual import ResidualWrapper
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
+from unspool.checkpoints.bundle import load_tf1_checkpoint
+from unspool.checkpoints.errors import CheckpointError, WeightsMismatchError
+from unspool.checkpoints.weights import load_tf1_weights
+from unspool.checkpoints.write import save_tf1_checkpoint
 from unspool.decode import (
     DEFAULT_BOUND,
     AttentionMechanism,
@@ -80,6 +84,7 @@ __all__ = [
     "BeamSearchDecoderOutput",
     "BeamSearchDecoderState",
     "Checkpoint",
+    "CheckpointError",
     "CustomHelper",
     "Decoder",
     "DeviceWrapper",
@@ -112,15 +117,19 @@ __all__ = [
     "StreamPosition",
     "TensorArray",
     "TrainingHelper",
+    "WeightsMismatchError",
     "bidirectional_dynamic_rnn",
     "dynamic_decode",
     "dynamic_rnn",
     "explain",
     "gather_tree",
     "gather_tree_from_array",
+    "load_tf1_checkpoint",
+    "load_tf1_weights",
     "monotonic_attention",
     "raw_rnn",
     "safe_cumprod",
+    "save_tf1_checkpoint",
     "sequence_loss",
     "sequence_mask",
     "stack_bidirectional_dynamic_rnn",
