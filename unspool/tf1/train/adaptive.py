@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from unspool.tf1.train import foreach
 from unspool.tf1.train.optimizer import Numbers, Optimizer, Tensors
 
 
@@ -25,6 +26,7 @@ class AdamOptimizer(Optimizer):
         name: of its operations and variables.
 
     >>> from unspool import tf1 as tf
+    >>> tf.reset_default_graph()
     >>> weight = tf.Variable([1.0], name="weight")
     >>> step = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(weight))
     >>> [variable.op.name for variable in tf.global_variables()]
@@ -74,13 +76,13 @@ class AdamOptimizer(Optimizer):
         dtype = weights[0].dtype
         one, two = shared["beta1_power"].to(dtype), shared["beta2_power"].to(dtype)
         rate = numbers.rate * torch.sqrt(1 - two) / (1 - one)
-        torch._foreach_lerp_(slots["m"], grads, numbers.rest("beta1"))
-        torch._foreach_lerp_(slots["v"], torch._foreach_mul(grads, grads), numbers.rest("beta2"))
-        scale = torch._foreach_sqrt(slots["v"])
-        torch._foreach_add_(scale, numbers["epsilon"])
-        moved = torch._foreach_mul(slots["m"], rate)
-        torch._foreach_div_(moved, scale)
-        torch._foreach_sub_(weights, moved)
+        foreach.lerp_(slots["m"], grads, numbers.rest("beta1"))
+        foreach.lerp_(slots["v"], foreach.mul(grads, grads), numbers.rest("beta2"))
+        scale = foreach.sqrt(slots["v"])
+        foreach.add_(scale, numbers["epsilon"])
+        moved = foreach.mul(slots["m"], rate)
+        foreach.div_(moved, scale)
+        foreach.sub_(weights, moved)
 
     def finish(self, shared: Mapping[str, torch.Tensor], numbers: Numbers) -> None:
         """The next powers."""
@@ -143,19 +145,19 @@ class RMSPropOptimizer(Optimizer):
     ) -> None:
         """One step of RMSProp."""
         memory, rest = slots["momentum"], numbers.rest("decay")
-        torch._foreach_lerp_(slots["rms"], torch._foreach_mul(grads, grads), rest)
+        foreach.lerp_(slots["rms"], foreach.mul(grads, grads), rest)
         if self._centered:
-            torch._foreach_lerp_(slots["mg"], grads, rest)
-            scale = torch._foreach_sub(slots["rms"], torch._foreach_mul(slots["mg"], slots["mg"]))
-            torch._foreach_add_(scale, numbers["epsilon"])
+            foreach.lerp_(slots["mg"], grads, rest)
+            scale = foreach.sub(slots["rms"], foreach.mul(slots["mg"], slots["mg"]))
+            foreach.add_(scale, numbers["epsilon"])
         else:
-            scale = torch._foreach_add(slots["rms"], numbers["epsilon"])
-        torch._foreach_sqrt_(scale)
-        moved = torch._foreach_mul(grads, numbers.rate)
-        torch._foreach_div_(moved, scale)
-        torch._foreach_mul_(memory, numbers["momentum"])
-        torch._foreach_add_(memory, moved)
-        torch._foreach_sub_(weights, memory)
+            scale = foreach.add(slots["rms"], numbers["epsilon"])
+        foreach.sqrt_(scale)
+        moved = foreach.mul(grads, numbers.rate)
+        foreach.div_(moved, scale)
+        foreach.mul_(memory, numbers["momentum"])
+        foreach.add_(memory, moved)
+        foreach.sub_(weights, memory)
 
 
 class AdagradOptimizer(Optimizer):
@@ -198,10 +200,10 @@ class AdagradOptimizer(Optimizer):
     ) -> None:
         """One step of Adagrad."""
         total = slots["accumulator"]
-        torch._foreach_addcmul_(total, grads, grads)
-        moved = torch._foreach_mul(grads, numbers.rate)
-        torch._foreach_mul_(moved, torch._foreach_rsqrt(total))
-        torch._foreach_sub_(weights, moved)
+        foreach.addcmul_(total, grads, grads)
+        moved = foreach.mul(grads, numbers.rate)
+        foreach.mul_(moved, foreach.rsqrt(total))
+        foreach.sub_(weights, moved)
 
 
 class AdadeltaOptimizer(Optimizer):
@@ -249,14 +251,14 @@ class AdadeltaOptimizer(Optimizer):
     ) -> None:
         """One step of Adadelta."""
         total, moves, rho, rest = slots["accum"], slots["accum_update"], numbers["rho"], numbers.rest("rho")
-        torch._foreach_mul_(total, rho)
-        torch._foreach_addcmul_(total, grads, grads, rest)
-        moved = torch._foreach_sqrt(torch._foreach_add(moves, numbers["epsilon"]))
-        torch._foreach_mul_(moved, torch._foreach_rsqrt(torch._foreach_add(total, numbers["epsilon"])))
-        torch._foreach_mul_(moved, grads)
-        torch._foreach_mul_(moves, rho)
-        torch._foreach_addcmul_(moves, moved, moved, rest)
-        torch._foreach_sub_(weights, torch._foreach_mul(moved, numbers.rate))
+        foreach.mul_(total, rho)
+        foreach.addcmul_(total, grads, grads, rest)
+        moved = foreach.sqrt(foreach.add(moves, numbers["epsilon"]))
+        foreach.mul_(moved, foreach.rsqrt(foreach.add(total, numbers["epsilon"])))
+        foreach.mul_(moved, grads)
+        foreach.mul_(moves, rho)
+        foreach.addcmul_(moves, moved, moved, rest)
+        foreach.sub_(weights, foreach.mul(moved, numbers.rate))
 
 
 class FtrlOptimizer(Optimizer):

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from unspool.tf1.train import foreach
 from unspool.tf1.train.optimizer import Numbers, Optimizer, Tensors
 
 
@@ -45,7 +46,7 @@ class GradientDescentOptimizer(Optimizer):
         numbers: Numbers,
     ) -> None:
         """One step down."""
-        torch._foreach_sub_(weights, torch._foreach_mul(grads, numbers.rate))
+        foreach.sub_(weights, foreach.mul(grads, numbers.rate))
 
 
 class MomentumOptimizer(Optimizer):
@@ -88,10 +89,10 @@ class MomentumOptimizer(Optimizer):
     ) -> None:
         """One step down the sum."""
         memory = slots["momentum"]
-        torch._foreach_mul_(memory, numbers["momentum"])
-        torch._foreach_add_(memory, grads)
-        moved = torch._foreach_mul(memory, numbers.rate)
+        foreach.mul_(memory, numbers["momentum"])
+        foreach.add_(memory, grads)
+        moved = foreach.mul(memory, numbers.rate)
         if self._use_nesterov:
-            torch._foreach_mul_(moved, numbers["momentum"])
-            torch._foreach_add_(moved, torch._foreach_mul(grads, numbers.rate))
-        torch._foreach_sub_(weights, moved)
+            foreach.mul_(moved, numbers["momentum"])
+            foreach.add_(moved, foreach.mul(grads, numbers.rate))
+        foreach.sub_(weights, moved)

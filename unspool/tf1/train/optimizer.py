@@ -1,4 +1,4 @@
-"""What all optimisers share: gradients, what is remembered of each variable, and one operation that updates them all."""
+"""What optimisers share: gradients, what is remembered of each variable, and one operation that updates them all."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Optimizer:
         name: of its operations, and of what it remembers: `weight/Adam`.
 
     >>> from unspool import tf1 as tf
+    >>> tf.reset_default_graph()
     >>> weight = tf.Variable([3.0], name="weight")
     >>> step = tf.train.MomentumOptimizer(0.1, momentum=0.9).minimize(tf.reduce_sum(weight**2))
     >>> with tf.Session() as session:
@@ -107,7 +108,9 @@ class Optimizer:
             var_list: the variables to change; all trainable ones by default.
             name: the operation's name.
             grad_loss: what the loss is weighted with.
-            gate_gradients, aggregation_method, colocate_gradients_with_ops: accepted; results never depend on them.
+            gate_gradients: accepted, as the next two; results never depend on them.
+            aggregation_method: accepted.
+            colocate_gradients_with_ops: accepted.
 
         Raises:
             ValueError: if there are no variables, or the loss depends on none of them.
@@ -129,7 +132,7 @@ class Optimizer:
         colocate_gradients_with_ops: bool = False,
         grad_loss: Any = None,
     ) -> list[tuple[Tensor | None, Any]]:
-        """Pairs of a gradient, None where the loss does not depend on the variable, and the variable; see `minimize`."""
+        """Pairs of a gradient, None where the loss does not depend on the variable, and the variable."""
         if loss is None:
             raise ValueError("loss is None, but must be the tensor to minimise")
         given = as_tensor(loss)
@@ -171,9 +174,7 @@ class Optimizer:
         graph = get_default_graph()
         with graph.name_scope(name or self._name) as scope:
             change = _Update(self, kept, shared, global_step)
-            operation = graph.add(
-                f"Apply{self._name}", scope, change, change.inputs, (), takes_run=True, effect=True
-            )
+            operation = graph.add(f"Apply{self._name}", scope, change, change.inputs, (), takes_run=True, effect=True)
         graph.add_to_collection(GraphKeys.TRAIN_OP, operation)
         return operation
 
@@ -208,7 +209,7 @@ class Optimizer:
 
 
 class Numbers:
-    """The hyperparameters of one update, as TensorFlow's kernels have them: float32 at first, then the variables' dtype.
+    """The hyperparameters of one update, as TensorFlow has them: float32 at first, then the variables' dtype.
 
     The learning rate may stay on the device; the others are Python's numbers.
     """
@@ -278,7 +279,8 @@ class _Update:
         tables: list[_Rows] = []
         for number, parts in enumerate(self._rows):
             if parts is not None:
-                places = torch.cat([next(looked_up).reshape(-1) for _ in range(parts)]).unique()
+                read = torch.cat([next(looked_up).reshape(-1) for _ in range(parts)])
+                places: Any = torch.unique(read)
                 tables.append(_Rows(places, number, weights, slots))
                 grads[number] = grads[number][places]
         for dtype in dict.fromkeys(each.dtype for each in weights):
@@ -324,10 +326,13 @@ def _gradient(grad: Any, variable: Any) -> Tensor:
     try:
         made = as_tensor(grad, variable.dtype)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"Gradient must be convertible to a Tensor, or None: {grad!r} for {variable!r}; {error}") from None
+        raise TypeError(
+            f"Gradient must be convertible to a Tensor, or None: {grad!r} for {variable!r}; {error}"
+        ) from None
     if not fit(made.dims, variable.dims):
         raise ValueError(
-            f"the gradient of {variable.name} has shape {described(made.dims)}, but must have {described(variable.dims)}"
+            f"the gradient of {variable.name} has shape {described(made.dims)}, but the variable "
+            f"{described(variable.dims)}"
         )
     return made
 
