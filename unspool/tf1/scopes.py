@@ -9,9 +9,9 @@ from typing import Any
 from unspool.tf1.dtypes import DType, as_dtype, float32
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.initializers import as_initializer, glorot_uniform_initializer, zeros_initializer
-from unspool.tf1.operations import as_tensor
+from unspool.tf1.operations import as_array, as_tensor
 from unspool.tf1.shapes import TensorShape, described, fit
-from unspool.tf1.tensor import Tensor
+from unspool.tf1.tensor import Operators, Tensor
 from unspool.tf1.variables import GraphKeys, Variable
 
 AUTO_REUSE = "AUTO_REUSE"
@@ -223,6 +223,8 @@ def get_variable(
     scope = get_variable_scope()
     getter = custom_getter or scope.custom_getter
     full = f"{scope.name}/{name}" if scope.name else name
+    if initializer is not None and not callable(initializer):
+        dtype = _dtype_of_value(initializer, dtype)
     details: dict[str, Any] = dict(
         shape=shape,
         dtype=scope.dtype if dtype is None else as_dtype(dtype),
@@ -234,6 +236,14 @@ def get_variable(
         reuse=scope.reuse,
     )
     return _get(full, **details) if getter is None else getter(_get, full, **details)
+
+
+def _dtype_of_value(value: Any, dtype: Any) -> DType:
+    """The dtype of a first value, whatever the scope says; `ValueError` if another one is asked for."""
+    own = value.dtype if isinstance(value, Operators) else as_dtype(as_array(value, None).dtype)  # pyright: ignore[reportAttributeAccessIssue]
+    if dtype is not None and as_dtype(dtype) is not own:
+        raise ValueError(f"Initializer type '{own!r}' and explicit dtype '{as_dtype(dtype)!r}' don't match.")
+    return own
 
 
 def _get(

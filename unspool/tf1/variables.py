@@ -26,8 +26,12 @@ class GraphKeys:
     REGULARIZATION_LOSSES = "regularization_losses"
     LOSSES = "losses"
     UPDATE_OPS = "update_ops"
+    TRAIN_OP = "train_op"
     SUMMARIES = "summaries"
     GLOBAL_STEP = "global_step"
+    MODEL_VARIABLES = "model_variables"
+    METRIC_VARIABLES = "metric_variables"
+    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
 
 
 class Variable(Operators):

@@ -1,0 +1,58 @@
+"""Lets TensorFlow run the small trainings of `tests/tf1_training.py`, and keeps what comes out in `tests/data/tf1`.
+
+    python -m conformance.tf1_training
+
+Needs the requirements in `conformance/requirements.txt`, and not unspool.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import tf1_layers  # noqa: E402
+import tf1_losses  # noqa: E402
+import tf1_training  # noqa: E402
+
+tf1: Any = tf.compat.v1
+
+
+def run(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """What a training makes in a graph of its own."""
+    with tf1.Graph().as_default():
+        return function(tf1, *arguments)
+
+
+def main() -> None:
+    """Writes one file for each subject."""
+    tf1.disable_v2_behavior()
+    optimizers = {name: run(tf1_training.trained, name) for name in tf1_training.OPTIMIZERS}
+    optimizers["adam_float64"] = run(tf1_training.trained, "adam", "float64")
+    optimizers["two_of_them"] = run(tf1_training.two_of_them)
+    optimizers["decays"] = run(tf1_training.decays)
+    optimizers["moving_averages"] = run(tf1_training.moving_averages)
+    keep("optimizers", optimizers)
+    keep("layers", {each.__name__: run(each) for each in tf1_layers.ALL})
+    keep("losses", {each.__name__: run(each) for each in tf1_losses.ALL})
+
+
+def keep(name: str, made: dict[str, dict[str, Any]]) -> None:
+    """Writes arrays under `case:array`."""
+    flat = {f"{case}:{key}": value for case, arrays in made.items() for key, value in arrays.items()}
+    np.savez_compressed(ROOT / "tests" / "data" / "tf1" / f"{name}.npz", **flat)
+
+
+if __name__ == "__main__":
+    main()
