@@ -6,7 +6,7 @@ import itertools
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -282,7 +282,7 @@ class _Defaults(threading.local):
         self.bottom = Graph()
 
     @contextmanager
-    def entered(self, graph: Graph) -> Iterator[Graph]:
+    def entered(self, graph: Graph) -> Generator[Graph, None, None]:
         self.stack.append(graph)
         try:
             yield graph

@@ -69,7 +69,8 @@ class IndexedSlices(Operators):
                 return values.new_zeros(rows, *values.shape[1:]).index_add(0, indices, values)
 
             outputs = [(self.values.dtype, self.dense_dims)]
-            self._dense = apply("UnsortedSegmentSum", add_up, self.values, self.indices, outputs=outputs)
+            made: Tensor = apply("UnsortedSegmentSum", add_up, self.values, self.indices, outputs=outputs)
+            self._dense = made
         return self._dense
 
     def __repr__(self) -> str:

@@ -266,7 +266,9 @@ def _parts(fetch: Any) -> list[Any]:
 
 
 def _whole(fetch: Any, values: list[Any]) -> Any:
-    return IndexedSlicesValue(*values, fetch.dense_shape) if isinstance(fetch, IndexedSlices) else values[0]
+    return (
+        IndexedSlicesValue(values[0], values[1], fetch.dense_shape) if isinstance(fetch, IndexedSlices) else values[0]
+    )
 
 
 def _as_numpy(value: Any) -> Any:

@@ -140,10 +140,7 @@ def as_sizes(shape: Any) -> Tensor:
 def _reshaped(before: Dims, sizes: Sequence[Dim] | None) -> Dims:
     if sizes is None:
         return None
-    if before is None or None in before:
-        count = None
-    else:
-        count = int(np.prod(before, dtype=np.int64))
+    count = TensorShape(before).num_elements()
     rest = int(np.prod([each for each in sizes if each not in (None, -1)], dtype=np.int64))
     open_sizes = sum(each in (None, -1) for each in sizes)
     wrong = count is not None and ((not open_sizes and rest != count) or (open_sizes and rest and count % rest))
@@ -630,7 +627,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
 
     dims = given.dims
     if dims is not None:
-        pairs = [[None, None]] * len(dims) if around.known is None else around.known.tolist()
+        pairs: list[Any] = [[None, None]] * len(dims) if around.known is None else around.known.tolist()
         dims = tuple(None if a is None or None in p else a + sum(p) for a, p in zip(dims, pairs, strict=True))
     return apply("Pad", compute, given, around, name=name, outputs=[(given.dtype, dims)])
 

@@ -246,7 +246,7 @@ def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) 
         if x.is_meta:
             return x[..., :k], x[..., :k].int()
         # Sorted stably: of equals the first comes first, as in TensorFlow.
-        values, places = x.sort(-1, descending=True, stable=True)
+        values, places = torch.sort(x, dim=-1, descending=True, stable=True)
         return values[..., :k], places[..., :k].int()
 
     return TopKV2(*apply("TopKV2", compute, input, name=name))

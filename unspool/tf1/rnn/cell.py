@@ -259,8 +259,8 @@ def run_module(
     inputs = [*leaves, *(tensor for group in around for tensor in group)]
     made = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables)
     flows = [made] if isinstance(made, Tensor) else made
-    leaves = zip(flatten(results), flows, strict=True)
-    return unflatten_as(results, [like.with_flow(x) if isinstance(like, TensorArray) else x for like, x in leaves])
+    pairs = zip(flatten(results), flows, strict=True)
+    return unflatten_as(results, [like.with_flow(x) if isinstance(like, TensorArray) else x for like, x in pairs])
 
 
 def as_leaf(leaf: Any) -> Any:

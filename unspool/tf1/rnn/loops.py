@@ -9,7 +9,7 @@ import torch
 
 import unspool
 from unspool.cells.like import assert_like_rnncell
-from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.structure import Structure, check_namedtuples, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype, int32
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.ops.array import shape
@@ -116,11 +116,14 @@ def bidirectional_dynamic_rnn(
         options = dict(parallel_iterations=_iterations(parallel_iterations), swap_memory=bool(swap_memory))
 
         def run(modules: list[Any], x: Structure, lengths: Any, s: Any) -> Any:
+            fw, bw = modules
             return unspool.bidirectional_dynamic_rnn(
-                *modules,
+                fw,
+                bw,
                 x,
                 lengths,
-                *s,
+                s[0],
+                s[1],
                 kind.torch,
                 time_major=time_major,
                 **options,  # pyright: ignore[reportArgumentType]
@@ -204,12 +207,7 @@ def static_bidirectional_rnn(
 
         def run(modules: list[Any], x: list[Structure], lengths: Any, s: Any) -> Any:
             both, last = unspool.bidirectional_dynamic_rnn(
-                *modules,
-                _stacked(x),
-                lengths,
-                *s,
-                kind.torch,
-                time_major=True,  # pyright: ignore[reportArgumentType]
+                modules[0], modules[1], _stacked(x), lengths, s[0], s[1], kind.torch, time_major=True
             )
             joined = map_structure(lambda fw, bw: torch.cat([fw, bw], 2), *both)
             return _unstacked(joined), *last
@@ -297,7 +295,7 @@ def _state(cell: Any, initial_state: Structure, dtype: Any, sequences: _Sequence
         state = _initial(cell, sequences.batch_size, as_dtype(dtype))
     else:
         state = map_structure(as_leaf, initial_state)
-        unspool.structure.check_namedtuples(cell.state_size, state, name="initial_state", like="cell.state_size")
+        check_namedtuples(cell.state_size, state, name="initial_state", like="cell.state_size")
     if dtype is not None:
         return state, as_dtype(dtype)
     kinds = {leaf.dtype for leaf in flatten(state) if leaf.dtype.is_floating}

@@ -95,9 +95,9 @@ class Traced(Buildable):
         """The cell's."""
         return as_sizes(self._cell.value.output_size)
 
-    def build(self, input_size: Any, dtype: torch.dtype | None = None, device: Any = None) -> None:
+    def build(self, input_size: Any, **where: Any) -> None:
         """Calls the cell once, on symbolic tensors."""
-        cell, kind = self._cell.value, as_dtype(dtype or torch.float32)
+        kind = as_dtype(where.get("dtype") or torch.float32)
         inputs = map_structure(lambda size: _symbol(kind, size), input_size)
         state = map_structure(lambda size: _symbol(kind, size), self.state_size)
         self.trace(inputs, state)
@@ -225,7 +225,7 @@ class Bound:
                 continue
             head, slash, rest = path.partition("/")
             initializer = _as_graph_initializer(initializers.get(weight))
-            details = dict(
+            details: dict[str, Any] = dict(
                 shape=list(weight.shape), dtype=weight.dtype, initializer=initializer, trainable=weight.requires_grad
             )
             if not slash:

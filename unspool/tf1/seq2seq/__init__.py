@@ -1,10 +1,15 @@
 """`tf.contrib.seq2seq`: decoding, attention and losses, with unspool's inside."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from unspool.decode import AttentionWrapperState as AttentionWrapperState
 from unspool.decode import BasicDecoderOutput as BasicDecoderOutput
 from unspool.decode import BeamSearchDecoderOutput as BeamSearchDecoderOutput
 from unspool.decode import BeamSearchDecoderState as BeamSearchDecoderState
 from unspool.decode import FinalBeamSearchDecoderOutput as FinalBeamSearchDecoderOutput
+from unspool.tf1.namespace import missing
 from unspool.tf1.seq2seq.attention import (
     AttentionWrapper as AttentionWrapper,
     BahdanauAttention as BahdanauAttention,
@@ -32,3 +37,7 @@ from unspool.tf1.seq2seq.helpers import (
     ScheduledOutputTrainingHelper as ScheduledOutputTrainingHelper,
     TrainingHelper as TrainingHelper,
 )
+
+
+def __getattr__(name: str) -> Any:
+    raise missing("tf.contrib.seq2seq", name, globals())

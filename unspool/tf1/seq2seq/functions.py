@@ -73,7 +73,8 @@ def tile_batch(t: Structure, multiplier: int, name: str | None = None) -> Struct
             raise ValueError(f"tile_batch repeats rows, but {tensor!r} is a scalar")
         dims = tensor.dims
         if dims is not None:
-            dims = (None if dims[0] is None else dims[0] * times, *dims[1:])
+            rows = dims[0]
+            dims = (None if rows is None else rows * times, *dims[1:])
         return apply(
             "tile_batch", lambda x: unspool.tile_batch(x, times), tensor, name=name, outputs=[(tensor.dtype, dims)]
         )
