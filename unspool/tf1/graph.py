@@ -60,6 +60,8 @@ class Operation:
         self.variables, self.watches = tuple(variables), tuple(watches)
         self.control_inputs: tuple[Operation, ...] = graph.current_control_inputs()
         self.device = ""
+        self.constant: Any = None
+        """The value that it always has, if it has."""
         # Inputs are older than what reads them: in the order of their numbers operations can run.
         self.number = next(_NUMBERS)
 
@@ -287,7 +289,8 @@ class _Defaults(threading.local):
         try:
             yield graph
         finally:
-            self.stack.remove(graph)
+            # The innermost: a graph may be entered again inside itself, for the variables of a loop's body.
+            del self.stack[len(self.stack) - 1 - self.stack[::-1].index(graph)]
 
 
 _default = _Defaults()

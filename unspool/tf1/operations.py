@@ -115,12 +115,11 @@ def constant(
     kept = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape).copy())
     kind = as_dtype(dtype) if dtype is not None else as_dtype(kept.dtype)
     kept = kept.to(kind.torch)
-    details = {"takes_run": True}
-    tensor: Tensor = (
-        get_default_graph()
-        .add("Const", name, lambda run: run.placed(kept), (), [(kind, tuple(array.shape))], **details)
-        .outputs[0]
+    operation = get_default_graph().add(
+        "Const", name, lambda run: run.placed(kept), (), [(kind, tuple(array.shape))], takes_run=True
     )
+    operation.constant = kept
+    tensor: Tensor = operation.outputs[0]
     if array.size <= KNOWN:
         tensor.known = array
     return tensor

@@ -236,7 +236,7 @@ class _Sessions(threading.local):
         try:
             yield session
         finally:
-            self.stack.remove(session)
+            del self.stack[len(self.stack) - 1 - self.stack[::-1].index(session)]
 
 
 _sessions = _Sessions()

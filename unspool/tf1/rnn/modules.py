@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unspool.cells.building import Buildable, Initializer, witnessed_initializers
+from unspool.cells.building import Initializer, witnessed_initializers
+from unspool.cells.cell import RNNCell
 from unspool.cells.layer import glorot_uniform
 from unspool.cells.like import variables_of
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
@@ -68,7 +69,7 @@ class Sealed:
         return self
 
 
-class Traced(Buildable):
+class Traced(RNNCell):
     """A cell whose step is written with operations of the graph, as a module that runs on values.
 
     Args:
@@ -76,7 +77,7 @@ class Traced(Buildable):
     """
 
     def __init__(self, cell: Any) -> None:
-        super().__init__(trainable=True, weight_dtype=None)
+        super().__init__()
         self._cell = Sealed(cell)
         self._function = Sealed(None)
         self._run = Sealed(None)
@@ -86,12 +87,12 @@ class Traced(Buildable):
         """Where the cell's variables are made: a scope, and a path below it."""
 
     @property
-    def state_size(self) -> Structure:
+    def state_size(self) -> Structure:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The cell's."""
         return as_sizes(self._cell.value.state_size)
 
     @property
-    def output_size(self) -> Structure:
+    def output_size(self) -> Structure:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The cell's."""
         return as_sizes(self._cell.value.output_size)
 
@@ -117,7 +118,8 @@ class Traced(Buildable):
                 with variable_scope(path):
                     return cell(x, s)
 
-        function = Function(call, inputs, state)
+        # Constants hang on the module, where the engine finds them.
+        function = Function(call, inputs, state, lifts_constants=True)
         self._function = Sealed(function)
         sources: list[int | str] = []
         weights: Weights = get_default_graph().kept(Weights)
@@ -132,32 +134,28 @@ class Traced(Buildable):
             self.register_parameter(name, blank)
             weights.add(blank, variable)
             sources.append(name)
+        for constant in function.constants:
+            name = f"constant_{len(sources)}"
+            self.register_buffer(name, constant, persistent=False)
+            sources.append(name)
         self._sources = tuple(sources)
         self.built = True
 
     @property
     def outside(self) -> list[Tensor]:
         """What the step reads of the graph around it, besides variables."""
-        captured = self._function.value.captured
-        return [tensor for tensor, source in zip(captured, self._sources, strict=True) if isinstance(source, int)]
+        pairs = zip(self._function.value.captured, self._sources, strict=False)
+        return [tensor for tensor, source in pairs if isinstance(source, int)]
 
     def put(self, run: Run, values: Sequence[torch.Tensor]) -> None:
         """Gives the step what it reads of the graph around it."""
         self._run = run.state.kept(Sealed, lambda: Sealed(run))
         self._outside = list(values)
 
-    def zero_state(self, batch_size: Any, dtype: torch.dtype) -> Structure:
-        """Zeros in the structure of `state_size`."""
-        from unspool import sizes
-
-        return sizes.zeros(self.state_size, int(batch_size), dtype)
-
     def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step."""
         function: Function = self._function.value
-        around = [
-            self._outside[source] if isinstance(source, int) else self._parameters[source] for source in self._sources
-        ]
+        around = [self._outside[each] if isinstance(each, int) else getattr(self, each) for each in self._sources]
         values = function(self._run.value, [*flatten(inputs), *flatten(state), *around])
         return unflatten_as(function.result, values)
 
@@ -254,7 +252,7 @@ class Bound:
         def make() -> tuple[Any, list[Any]]:
             weights = self._graph.kept(Weights).of(self.module)
             memo: dict[int, Any] = {id(weight): run.state.place_of(variable) for weight, variable in weights.items()}
-            module = copy.deepcopy(self.module, memo)
+            module = copy.deepcopy(self.module, memo).to(run.state.device)
             return module, [memo[id(late.owner)] for late in self._all_late()]
 
         module, owners = run.state.kept(self, make)
