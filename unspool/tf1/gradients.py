@@ -119,7 +119,7 @@ class _Gradient:
         return made[0] if len(made) == 1 else made
 
 
-def stop_gradient(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 (TensorFlow's name)
+def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """The same value, held constant by gradients."""
     return apply("StopGradient", torch.Tensor.detach, input, name=name)
 

@@ -83,6 +83,7 @@ class IndexedSlicesValue(tuple[Any, ...]):
     """What a session returns for `IndexedSlices`: values, indices and the shape of the whole."""
 
     def __new__(cls, values: Any, indices: Any, dense_shape: Any) -> IndexedSlicesValue:
+        """These three."""
         return super().__new__(cls, (values, indices, dense_shape))
 
     values = property(lambda self: self[0])

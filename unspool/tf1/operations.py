@@ -166,7 +166,8 @@ def known_ints(tensor: Any) -> list[int | None] | None:
     found = as_tensor(tensor)
     if found.known is None:
         count = found.dims[0] if found.dims is not None and len(found.dims) == 1 else None
-        return None if count is None else [None] * count
+        nothing: list[int | None] = [None] * (count or 0)
+        return None if count is None else nothing
     return [None if each is None else int(each) for each in found.known.reshape(-1).tolist()]
 
 

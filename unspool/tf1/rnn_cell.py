@@ -9,12 +9,26 @@ from unspool.tf1.namespace import missing
 from unspool.tf1.rnn.cell import RNNCell as RNNCell
 from unspool.tf1.rnn.cells import (
     BasicLSTMCell as BasicLSTMCell,
+)
+from unspool.tf1.rnn.cells import (
     BasicRNNCell as BasicRNNCell,
+)
+from unspool.tf1.rnn.cells import (
     DeviceWrapper as DeviceWrapper,
+)
+from unspool.tf1.rnn.cells import (
     DropoutWrapper as DropoutWrapper,
+)
+from unspool.tf1.rnn.cells import (
     GRUCell as GRUCell,
+)
+from unspool.tf1.rnn.cells import (
     LSTMCell as LSTMCell,
+)
+from unspool.tf1.rnn.cells import (
     MultiRNNCell as MultiRNNCell,
+)
+from unspool.tf1.rnn.cells import (
     ResidualWrapper as ResidualWrapper,
 )
 

@@ -174,7 +174,8 @@ class Variable(Operators):
         given = as_tensor(value, self.dtype)
         if self.validate_shape and not fit(self.dims, given.dims) and not (reads and given.dims == ()):
             raise ValueError(
-                f"{self.op.name} has shape {described(self.dims)}, but is assigned a value of shape {described(given.dims)}"
+                f"{self.op.name} has shape {described(self.dims)}, but is assigned a value of shape "
+                f"{described(given.dims)}"
             )
 
         def assign(run: Run, new: torch.Tensor) -> torch.Tensor:

@@ -42,7 +42,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     return operation.outputs[0]
 
 
-def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:  # noqa: A002 (TensorFlow's)
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """A tensor that may be fed, and has a value of its own if it is not."""
     given, dims = as_tensor(input), TensorShape(shape).sizes
     if not fit(given.dims, dims):
@@ -57,7 +57,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     )
 
 
-def identity(input: Any, name: str | None = None) -> Any:  # noqa: A002
+def identity(input: Any, name: str | None = None) -> Any:
     """The same value."""
     return apply("Identity", lambda value: value, input, name=name)
 
@@ -65,7 +65,7 @@ def identity(input: Any, name: str | None = None) -> Any:  # noqa: A002
 # -- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Any:  # noqa: A002
+def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Any:
     """The shape of a tensor, when it has one.
 
     >>> from unspool import tf1 as tf
@@ -83,12 +83,12 @@ def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Any:  #
     return made
 
 
-def rank(input: Any, name: str | None = None) -> Any:  # noqa: A002
+def rank(input: Any, name: str | None = None) -> Any:
     """How many axes a tensor has."""
     return apply("Rank", lambda x: torch.tensor(x.dim(), dtype=torch.int32), input, name=name, outputs=[(int32, ())])
 
 
-def size(input: Any, name: str | None = None, out_type: Any = int32) -> Any:  # noqa: A002
+def size(input: Any, name: str | None = None, out_type: Any = int32) -> Any:
     """How many elements a tensor has."""
     wanted = as_dtype(out_type)
     return apply(
@@ -152,7 +152,7 @@ def _reshaped(before: Dims, sizes: Sequence[Dim] | None) -> Dims:
     return tuple(None if each == -1 else each for each in sizes)
 
 
-def expand_dims(input: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Any:  # noqa: A002
+def expand_dims(input: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Any:
     """A tensor with one more axis, of size 1."""
     where = axis if axis is not None else dim
     if where is None:
@@ -163,7 +163,7 @@ def expand_dims(input: Any, axis: int | None = None, name: str | None = None, di
     return made
 
 
-def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Any:  # noqa: A002
+def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Any:
     """A tensor without its axes of size 1, or without those that are named, which must be of size 1."""
     where = axis if axis is not None else squeeze_dims
     chosen = None if where is None else [where] if isinstance(where, int) else list(where)
@@ -603,7 +603,7 @@ def split(value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = 
     return [made] if isinstance(made, Tensor) else made
 
 
-def tile(input: Any, multiples: Any, name: str | None = None) -> Any:  # noqa: A002
+def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     """A tensor repeated along its axes."""
     given, counts = as_tensor(input), as_sizes(multiples)
     found, dims = known_ints(counts), given.dims
@@ -639,7 +639,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
 
 
 def reverse_sequence(
-    input: Any,  # noqa: A002
+    input: Any,
     seq_lengths: Any,
     seq_axis: int | None = None,
     batch_axis: int | None = None,
@@ -759,7 +759,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: st
     return apply("SequenceMask", compute, given, *most, name=name, outputs=[(wanted, dims)])
 
 
-def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:  # noqa: A002
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     """A tensor stretched to a shape."""
     given, sizes = as_tensor(input), as_sizes(shape)
     found = known_ints(sizes)
@@ -783,7 +783,7 @@ def unique(x: Any, name: str | None = None) -> tuple[Any, Any]:
     return made[0], made[1]
 
 
-def matrix_band_part(input: Any, num_lower: int, num_upper: int, name: str | None = None) -> Any:  # noqa: A002
+def matrix_band_part(input: Any, num_lower: int, num_upper: int, name: str | None = None) -> Any:
     """A matrix that is zero outside so many diagonals below and above the main one; all of them if negative."""
 
     def compute(x: torch.Tensor) -> torch.Tensor:

@@ -322,7 +322,7 @@ reduce_logsumexp = reduction("LogSumExp", _over(torch.logsumexp), "The logarithm
 
 def _arg(kind: str, function: Callable[..., torch.Tensor], what: str) -> Callable[..., Any]:
     def call(
-        input: Any,  # noqa: A002 (TensorFlow's name)
+        input: Any,
         axis: int | None = None,
         name: str | None = None,
         dimension: int | None = None,
@@ -427,7 +427,7 @@ def norm(
     keepdims: bool = False,
     name: str | None = None,
     keep_dims: bool | None = None,
-) -> Any:  # noqa: A002
+) -> Any:
     """The norm of a tensor, or of its vectors along an axis: Euclidean, or of another order."""
     power = 2.0 if ord == "euclidean" else float(ord)
     keep = bool(keepdims if keep_dims is None else keep_dims)

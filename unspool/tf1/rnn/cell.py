@@ -80,6 +80,7 @@ class RNNCell:
         raise NotImplementedError(f"{type(self).__name__} must define call(inputs, state)")
 
     def __call__(self, inputs: Structure, state: Structure, scope: Any = None) -> tuple[Structure, Structure]:
+        """One step, in the cell's scope, building it first if it is new."""
         with self._entered(scope):
             if not self.built:
                 self.build(map_structure(lambda leaf: as_tensor(leaf).shape, inputs))
@@ -192,6 +193,7 @@ class ModuleCell(RNNCell):
         return getattr(module, name)
 
     def __call__(self, inputs: Structure, state: Structure, scope: Any = None) -> tuple[Structure, Structure]:
+        """One step, building the cell first if it is new."""
         inputs, state = (map_structure(as_leaf, each) for each in (inputs, state))
         bound = bound_cell(self, inputs, state, scope)
         leaves = [leaf for leaf in flatten((inputs, state)) if not isinstance(leaf, TensorArray)]

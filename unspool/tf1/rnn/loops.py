@@ -274,7 +274,8 @@ class _Sequences:
         for leaf in self._leaves:
             if leaf.dims is None or len(leaf.dims) < 3:
                 raise ValueError(
-                    f"inputs must have rank at least 3, [batch, time, depth...], but {leaf.name} has shape {described(leaf.dims)}"
+                    f"inputs must have rank at least 3, [batch, time, depth...], but {leaf.name} has shape "
+                    f"{described(leaf.dims)}"
                 )
             if None in leaf.dims[2:]:
                 raise ValueError(
@@ -301,7 +302,8 @@ def _state(cell: Any, initial_state: Structure, dtype: Any, sequences: _Sequence
     kinds = {leaf.dtype for leaf in flatten(state) if leaf.dtype.is_floating}
     if len(kinds) != 1:
         raise ValueError(
-            f"State has tensors of different inferred_dtypes, so dtype must be given: {sorted(each.name for each in kinds)}"
+            "State has tensors of different inferred_dtypes, so dtype must be given: "
+            f"{sorted(each.name for each in kinds)}"
         )
     return state, kinds.pop()
 
@@ -331,11 +333,13 @@ def _as_steps(inputs: Any) -> list[Structure]:
         for leaf, one in zip(flatten(step), first, strict=True):
             if leaf.dims is None or len(leaf.dims) < 2 or None in leaf.dims[1:]:
                 raise ValueError(
-                    f"inputs[{number}] must be [batch, depth...] with a known depth, but {leaf.name} has shape {described(leaf.dims)}"
+                    f"inputs[{number}] must be [batch, depth...] with a known depth, but {leaf.name} has shape "
+                    f"{described(leaf.dims)}"
                 )
             if not all(map(compatible, leaf.dims, one.dims or ())):
                 raise ValueError(
-                    f"inputs[{number}] has shape {described(leaf.dims)}, but inputs[0] has {described(one.dims)}: Dimensions are not compatible"
+                    f"inputs[{number}] has shape {described(leaf.dims)}, but inputs[0] has {described(one.dims)}: "
+                    "Dimensions are not compatible"
                 )
     return steps
 

@@ -41,7 +41,8 @@ class AttentionMechanism:
         self.module: Any = self.kind(**plain)
         needed = [self.memory] if lengths is None else [self.memory, as_tensor(lengths)]
         self.late = Late(self.module, needed, lambda module, *values: module.setup_memory(*values))
-        self._make_memory_layer(int(self.memory.dims[2]))
+        depth: Any = self.memory.dims[2]
+        self._make_memory_layer(depth)
 
     def _make_memory_layer(self, depth: int) -> None:
         layer = self.module.memory_layer

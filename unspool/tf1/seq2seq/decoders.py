@@ -12,12 +12,12 @@ from unspool.cells.like import assert_like_rnncell
 from unspool.sizes import shape_of
 from unspool.structure import Structure, flatten, map_structure
 from unspool.tf1.dtypes import DType, bool_, int32, int64
+from unspool.tf1.graph import get_default_graph
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.rnn.cell import Sized, as_leaf, bound_cell, run_module, sized, state_like
 from unspool.tf1.rnn.modules import Bound, Weights, as_sizes
 from unspool.tf1.scopes import variable_scope
 from unspool.tf1.seq2seq.helpers import Helper, Traced, as_embedding
-from unspool.tf1.graph import get_default_graph
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 
