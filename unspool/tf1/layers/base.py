@@ -129,6 +129,7 @@ class Layer:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """The output for an input, with the variables of the first call."""
         given = inputs if isinstance(inputs, list | tuple | dict) else as_tensor(inputs)  # pyright: ignore[reportUnknownVariableType]
         scope = self._entered()
         with (

@@ -69,6 +69,7 @@ class BatchNormalization(Layer):
         self.gamma: Any = None
         self.beta: Any = None
         self.updates: list[Tensor] = []
+        self.updates_collection: str | None = GraphKeys.UPDATE_OPS
 
     def build(self, input_shape: Any) -> None:
         """Makes gamma, beta and the averages."""
@@ -121,7 +122,8 @@ class BatchNormalization(Layer):
                 outputs=[(average.dtype, average.dims)],
             )
             self.updates.append(average.assign_sub(change))
-            graph.add_to_collection(GraphKeys.UPDATE_OPS, self.updates[-1])
+            if self.updates_collection:
+                graph.add_to_collection(self.updates_collection, self.updates[-1])
 
 
 def _step_back(old: torch.Tensor, new: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
