@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
 
@@ -279,8 +279,7 @@ class _Update:
         tables: list[_Rows] = []
         for number, parts in enumerate(self._rows):
             if parts is not None:
-                read = torch.cat([next(looked_up).reshape(-1) for _ in range(parts)])
-                places: Any = torch.unique(read)
+                places = _distinct([next(looked_up) for _ in range(parts)])
                 tables.append(_Rows(places, number, weights, slots))
                 grads[number] = grads[number][places]
         for dtype in dict.fromkeys(each.dtype for each in weights):
@@ -299,6 +298,10 @@ class _Update:
         if self._global_step is not None:
             run.state.value_of(self._global_step).add_(1)
         return ()
+
+
+def _distinct(places: Tensors) -> torch.Tensor:
+    return cast(Any, torch.cat([each.reshape(-1).long() for each in places])).unique()
 
 
 class _Rows:
