@@ -78,8 +78,8 @@ class Graphed:
         """It always can."""
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
-        """As they are."""
-        return _Prepared(shared)
+        """As the interpreter takes them."""
+        return _Prepared(self._loop.prepare(shared))
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
@@ -88,7 +88,7 @@ class Graphed:
 
     def _run(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         counts, stream = chunk.counts, torch.cuda.current_stream()
-        key = (len(counts), counts[0], stream.stream_id)
+        key = (len(counts), counts[0], stream.stream_id, torch.backends.cuda.matmul.allow_tf32)
         with self._lock:
             recording = None
             if counts[0] == counts[-1] and not torch.cuda.is_current_stream_capturing():
