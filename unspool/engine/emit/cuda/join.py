@@ -26,7 +26,7 @@ from unspool.engine.program import Instruction, Kind, Program, Rows, Value, can_
 AsFunction = Callable[[Program, str], Callable[..., Any]]
 """Makes what runs a program without kernels: its one output, or all of them."""
 
-MOST_ELEMENTS = 1 << 21
+MOST_ELEMENTS = 3 << 19
 """Of a matrix: with more, torch's products are faster, however few the rows are."""
 PARTS = (1, 2, 4, 8)
 """Into how many parts of the same width a product can be cut for a kernel to go on with them."""
