@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from unspool.engine.emit.chunk import Chunk, Results
+from unspool.engine.emit.cuda.launch import overlapping
 from unspool.engine.emit.interpreted import Interpreted
 
 log = logging.getLogger("unspool")
@@ -128,7 +129,7 @@ class Graphed:
         cut, graph = len(chunk.streamed), torch.cuda.CUDAGraph()
         same = Chunk(chunk.counts, inputs[:cut], inputs[cut:], chunk.reverse)
         self._loop(shared.own, same)  # kernels are compiled for such memory, which must not happen while recording
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"), overlapping():
             new, emitted = self._loop(shared.own, same)
         return _Recording(graph, shared, inputs, new, emitted)
 

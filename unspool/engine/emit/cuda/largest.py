@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unspool.engine.emit.cuda.forms import TYPES, computes, inputs_of, named, pointers, reads, strides, writes
 from unspool.engine.emit.cuda.kernel import Kernel
+from unspool.engine.emit.cuda.launch import WAIT, launch
 from unspool.engine.program import Instruction, Value
 
 BEFORE = """
@@ -60,7 +61,7 @@ class Largest(Kernel):
             found=named(found),
             tail="\n  ".join(lines),
         )
-        super().__init__(name, BEFORE.format(type=TYPES[row.dtype]) + text, otherwise)
+        super().__init__(name, WAIT + BEFORE.format(type=TYPES[row.dtype]) + text, otherwise)
 
     def launch(self, rows: int, inputs: Sequence[Tensor]) -> Any:
         """As in `Kernel`."""
@@ -72,12 +73,13 @@ class Largest(Kernel):
         made = [torch.empty(rows, dtype=each.dtype, device=inputs[0].device) for each in self.outputs]
         apart = [each.expand(rows).stride(0) for each in inputs[cut:]]
         arguments = [*searched, *inputs[cut:], *made, *apart]
-        function(grid=(rows, 1, 1), block=(self._threads, 1, 1), args=arguments)
+        launch(function, (rows, 1, 1), self._threads, arguments)
         return made[0] if len(made) == 1 else made
 
 
 _TEXT = """
 extern "C" __global__ void {name}({given}) {{
+  wait_for_earlier();
   const long long i0 = blockIdx.x;
   const {type}* row = {row} + i0 * {width};
   int k = threadIdx.x < {width} ? threadIdx.x : 0;

@@ -17,6 +17,7 @@ from torch import Tensor
 from unspool.engine.emit.cuda.forms import computes, inputs_of, named, pointers, reads, strides, writes
 from unspool.engine.emit.cuda.kernel import Kernel
 from unspool.engine.emit.cuda.largest import BEFORE, Largest
+from unspool.engine.emit.cuda.launch import WAIT, launch
 from unspool.engine.emit.cuda.tiles import FETCH, FEW_COLUMNS, MANY, MANY_COLUMNS, MULTIPLY, Tile
 from unspool.engine.program import Instruction, Value
 
@@ -91,12 +92,9 @@ class Multiply(Kernel):
         if self._factors.addend is not None:
             apart += given[self._factors.addend].expand(rows, self._columns).stride()
         apart += [stride for each in self._strided for stride in given[each].expand(rows, self._width).stride()]
-        function(
-            grid=(-(-self._width // (tile.columns // len(self._factors.parts))), -(-rows // tile.rows), 1),
-            block=(tile.threads, 1, 1),
-            args=[*(given[each] for each in self._read), *made, *apart, rows],
-            shared_mem=tile.shared_memory,
-        )
+        across = -(-self._width // (tile.columns // len(self._factors.parts)))
+        arguments = [*(given[each] for each in self._read), *made, *apart, rows]
+        launch(function, (across, -(-rows // tile.rows), 1), tile.threads, arguments, tile.shared_memory)
         return made[0] if len(made) == 1 else made
 
     def _serves(self, rows: int, given: dict[Value, Tensor]) -> bool:
@@ -121,8 +119,9 @@ class Multiply(Kernel):
         return "\n".join(
             [
                 *(f"constexpr int {key} = {number};" for key, number in constants.items()),
-                FETCH + self._before,
-                f'extern "C" __global__ void __launch_bounds__(THREADS) {name}({", ".join(given)}) {{',
+                WAIT + FETCH + self._before,
+                # With more registers, no block of the next kernel could begin on the same processor.
+                f'extern "C" __global__ void __launch_bounds__(THREADS, 2) {name}({", ".join(given)}) {{',
                 f"  const float* const matrix = {factors.across.name}_at;",
                 *self._source(),
                 MULTIPLY,

@@ -74,7 +74,7 @@ MULTIPLY = """
   float* const right = tile + STAGES * ROWS * STEP;
   const int first_row = blockIdx.y * ROWS, first = blockIdx.x * PART;
 
-  const auto fetch_terms = [&](int chunk) {
+  const auto fetch_right = [&](int chunk) {
     const int stage = chunk % STAGES, start = chunk * DEPTH;
     for (int each = threadIdx.x; each < COLUMNS * (DEPTH / 4); each += THREADS) {
       const int n = each / (DEPTH / 4), k = each % (DEPTH / 4) * 4, column = first + n % PART;
@@ -82,6 +82,9 @@ MULTIPLY = """
       const float* from = matrix + ((long long)(n / PART) * WIDTH + column) * TERMS + start + k;
       fetch(right + (stage * COLUMNS + n) * STEP + k, there ? from : matrix, there);
     }
+  };
+  const auto fetch_left = [&](int chunk) {
+    const int stage = chunk % STAGES, start = chunk * DEPTH;
     for (int each = threadIdx.x; each < ROWS * (DEPTH / 4); each += THREADS) {
       const int m = each / (DEPTH / 4), k = each % (DEPTH / 4) * 4;
       const bool there = first_row + m < count && start + k < TERMS;
@@ -94,12 +97,15 @@ MULTIPLY = """
   constexpr int DOWN = ROWS / THREAD_ROWS, ACROSS = COLUMNS / THREAD_COLUMNS, OWN = DEPTH / GROUPS;
   const int m = member % DOWN, n = member / DOWN;
   float sum[THREAD_ROWS][THREAD_COLUMNS] = {};
+  for (int chunk = 0; chunk < AHEAD && chunk < CHUNKS; chunk++) fetch_right(chunk);
+  wait_for_earlier();
   for (int next = 0; next < CHUNKS + AHEAD; next++) {
     if (next >= AHEAD) {
       asm volatile("cp.async.wait_group %0;" :: "n"(AHEAD - 1));
       __syncthreads();
     }
-    if (next < CHUNKS) fetch_terms(next);
+    if (next >= AHEAD && next < CHUNKS) fetch_right(next);
+    if (next < CHUNKS) fetch_left(next);
     asm volatile("cp.async.commit_group;");
     if (next < AHEAD) continue;
     const int chunk = next - AHEAD;
@@ -143,4 +149,4 @@ MULTIPLY = """
       for (int j = 0; j < THREAD_COLUMNS; j++) tile[(m + i * DOWN) * PITCH + n + j * ACROSS] = sum[i][j];
   __syncthreads();
 """
-"""In it, after `matrix` and `source`: lets `tile` have the product."""
+"""In it, after `matrix` and `source`: lets `tile` have the product. The matrix is there before earlier kernels end."""
