@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 
 from unspool.engine.counts import Counts
 from unspool.engine.parts import Values
-from unspool.engine.planning import keep_plan, plan_of
+from unspool.engine.planning import plan_of
 from unspool.engine.watch import Watch
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
@@ -55,8 +55,7 @@ class Stepper:
     ) -> None:
         with torch.no_grad():
             sequence = map_structure(lambda leaf: leaf[None], inputs)
-            ready = plan_of(cell, sequence, state, output_dtype, same_containers=False)
-            keep_plan(owner, ready.plan)
+            ready = plan_of(cell, sequence, state, output_dtype, same_containers=False, owner=owner)
             self._plan, self._trace = ready.plan, ready.plan.trace
             self._phase = self._plan.watching(tuple(watched))
             self._watched = [self._trace.new_state[k] for k in watched]
