@@ -23,9 +23,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "rmsprop_centered": lambda tf: tf.train.RMSPropOptimizer(0.01, momentum=0.1, centered=True),
     "adagrad": lambda tf: tf.train.AdagradOptimizer(0.1),
     "adadelta": lambda tf: tf.train.AdadeltaOptimizer(1.0, epsilon=1e-6),
-    "ftrl": lambda tf: tf.train.FtrlOptimizer(
-        0.1, l1_regularization_strength=0.01, l2_regularization_strength=0.02
-    ),
+    "ftrl": lambda tf: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01, l2_regularization_strength=0.02),
     "ftrl_shrinkage": lambda tf: tf.train.FtrlOptimizer(
         0.1, learning_rate_power=-0.4, l2_shrinkage_regularization_strength=0.01
     ),

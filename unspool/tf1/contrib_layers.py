@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -130,7 +130,7 @@ def sum_regularizer(regularizer_list: Sequence[Any], scope: str | None = None) -
 
 
 def apply_regularization(regularizer: Callable[[Any], Any], weights_list: Sequence[Any] | None = None) -> Any:
-    """The sum of a regulariser of several weights, added to the regularisation losses; of the list "weights" if None."""
+    """The sum of a regulariser over weights, by default the list "weights"; it joins the regularisation losses."""
     graph = get_default_graph()
     chosen = list(weights_list) if weights_list else graph.get_collection("weights")
     if not chosen:
@@ -361,7 +361,8 @@ def embed_sequence(
     """
     if not (reuse or (vocab_size and embed_dim)):
         raise ValueError(
-            f"Must specify vocab size and embedding dimension when not reusing. Got vocab_size={vocab_size} and embed_dim={embed_dim}"
+            "Must specify vocab size and embedding dimension when not reusing. Got "
+            f"vocab_size={vocab_size} and embed_dim={embed_dim}"
         )
     with variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
         shape = None if vocab_size is None or embed_dim is None else [vocab_size, embed_dim]
@@ -372,7 +373,9 @@ def embed_sequence(
 
 def _collect(variable: Variable, name: str, collections: Any) -> None:
     """Adds a variable to the lists that are asked for, and to that of the model's, once each."""
-    asked: Any = collections.get(name) if isinstance(collections, dict) else collections  # pyright: ignore[reportUnknownMemberType]
+    asked: Any = collections
+    if isinstance(collections, dict):
+        asked = cast("dict[str, Any]", collections).get(name)
     keys: list[str] = [GraphKeys.MODEL_VARIABLES, *([asked] if isinstance(asked, str) else asked or ())]
     graph = get_default_graph()
     for key in dict.fromkeys(keys):
