@@ -26,6 +26,11 @@ bench: $(READY)
 conformance: $(READY) $(TENSORFLOW_READY)
 	$(TENSORFLOW)/bin/python conformance/draw.py --cases $(CASES) --out build/conformance
 	$(BIN)/python conformance/compare.py build/conformance
+	$(TENSORFLOW)/bin/python conformance/tf1_draw.py --out build/conformance/tf1
+	$(BIN)/python conformance/tf1_compare.py build/conformance/tf1
+	$(TENSORFLOW)/bin/python conformance/checkpoints.py --out build/conformance/checkpoints
+	$(BIN)/python conformance/compare_checkpoints.py build/conformance/checkpoints --out build/conformance/written
+	$(TENSORFLOW)/bin/python conformance/checkpoints.py --restore build/conformance/written
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -22,6 +22,7 @@ BENCHMARKS = {
     "growth": ANYWHERE,
     "decode": ANYWHERE,
     "attention": ANYWHERE,
+    "session": ANYWHERE,
     "bfloat16": GPU_ONLY,
     "memory": GPU_ONLY,
     "swap": GPU_ONLY,

@@ -17,4 +17,7 @@ A case is an .npz file:
     grad_x..., grad:NAME, grad_init_i   its gradients
 
 Leaves are numbered in TensorFlow's order of flattening.
+
+`tf1_draw.py` and `tf1_compare.py` do the same for whole programs of TensorFlow 1, those in `tests/tf1_programs`, with
+what `tf1_run.py` notes of them.
 """

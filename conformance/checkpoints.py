@@ -40,6 +40,12 @@ def lstm_stack(x: Any) -> Any:
     return tf1.nn.dynamic_rnn(cell, x, LENGTHS, dtype=x.dtype)
 
 
+def lstm_layers(x: Any) -> Any:
+    """Two layers of one width, in a scope inside another."""
+    with tf1.variable_scope("model"):
+        return tf1.nn.dynamic_rnn(rnn.MultiRNNCell([rnn.LSTMCell(4), rnn.LSTMCell(4)]), x, dtype=x.dtype)
+
+
 def lstm_options(x: Any) -> Any:
     """Peepholes and a projection."""
     return tf1.nn.dynamic_rnn(rnn.LSTMCell(5, use_peepholes=True, num_proj=3), x, LENGTHS, dtype=x.dtype)
@@ -112,6 +118,7 @@ def dtypes(x: Any) -> Any:
 MODELS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "lstm_stack": (lstm_stack, "float32"),
     "lstm_stack_float64": (lstm_stack, "float64"),
+    "lstm_layers": (lstm_layers, "float32"),
     "lstm_options": (lstm_options, "float32"),
     "lstm_projection": (lstm_projection, "float32"),
     "basic_lstm": (basic_lstm, "float32"),

@@ -11,7 +11,8 @@ import tf1_layers
 import tf1_recorded
 
 from unspool import tf1 as tf
-from unspool.tf1 import contrib_layers, layers, losses, metrics
+from unspool.tf1 import layers, losses, metrics
+from unspool.tf1.contrib import layers as contrib_layers
 
 
 @pytest.fixture(autouse=True)

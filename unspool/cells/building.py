@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 import torch
@@ -13,6 +15,20 @@ from torch.nn.parameter import UninitializedParameter
 
 Initializer: TypeAlias = Callable[[Tensor], Any]
 """Called with a new weight: fills it in place, as the functions of `torch.nn.init` do, or returns its values."""
+
+
+_witness: ContextVar[dict[Tensor, Initializer] | None] = ContextVar("witness", default=None)
+
+
+@contextmanager
+def witnessed_initializers() -> Generator[dict[Tensor, Initializer], None, None]:
+    """Notes what fills each weight that is made in the block: a front end can fill it again, at its own time."""
+    found: dict[Tensor, Initializer] = {}
+    token = _witness.set(found)
+    try:
+        yield found
+    finally:
+        _witness.reset(token)
 
 
 class Buildable(nn.Module):
@@ -74,6 +90,8 @@ class Buildable(nn.Module):
                 filled = initializer(values)
                 weight.materialize(tuple(shape), **where)
                 weight.copy_(filled if isinstance(filled, Tensor) else values)
+            if (witness := _witness.get()) is not None:
+                witness[weight] = initializer
         elif weight.shape != tuple(shape):
             have, expected = list(weight.shape), list(shape)
             raise ValueError(f"{type(self).__name__}: the weight {name!r} has shape {have}, but expected {expected}")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from unspool.cells.building import Buildable
+from unspool.cells.building import Buildable, UnbuiltWeight
 from unspool.cells.like import buildable_part
 from unspool.checkpoints.layout import Layout, Shape, converted
 from unspool.interop import tf_variables
@@ -21,13 +21,15 @@ _HOW_TO_BUILD = "give it its input_size, call its build(input_size), or run it o
 def layout_of_cell(cell: Any) -> Layout:
     """The layout in which a checkpoint holds the weights of a cell."""
     buildable = buildable_part(cell)
-    if buildable is None or _is_built_throughout(buildable):
+    if buildable is None or all(part.built for part in buildable.modules() if isinstance(part, Buildable)):
         return BuiltCell(cell)
-    return UnbuiltCell(buildable)
-
-
-def _is_built_throughout(cell: nn.Module) -> bool:
-    return all(module.built for module in cell.modules() if isinstance(module, Buildable))
+    loaded = not any(isinstance(weight, UnbuiltWeight) for weight in buildable.parameters())
+    try:
+        return UnbuiltCell(buildable)
+    except ValueError:
+        if not loaded:
+            raise
+        return BuiltCell(cell)  # from a state_dict: it has its weights, and takes no other size than theirs
 
 
 class BuiltCell(Layout):

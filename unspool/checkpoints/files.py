@@ -91,7 +91,7 @@ def find_prefix(path: str | os.PathLike[str]) -> Path:
     True
     """
     given = Path(path)
-    if given.is_dir():
+    if given.is_dir() and not Path(f"{given}.index").is_file():
         return given / _latest(given / "checkpoint")
     stem = re.sub(r"\.(index|data-\d{5}-of-\d{5})$", "", given.name)
     return given.with_name(stem) if stem else given

@@ -45,10 +45,12 @@ def mismatch(module: Any, layout: Layout, source: Source, scope: str) -> Weights
     missing = [name for name in wanted if name not in source]
     misshaped = _misshaped(layout, source, scope)
     own = {name.partition("/")[0] for name in wanted}
+    slots = tuple(f"{name}/" for name in missing)
     unexpected = [
         name
-        for name in source.below(scope)
+        for name in sorted(source.below(scope))
         if name not in wanted
+        and not name.startswith(slots)
         and (scope or name.partition("/")[0] in own)  # without a scope, all of the checkpoint would be the module's
         and not re.search(r"/cudnn_compatible_\w+/bias_cudnn[_ ]\d$", name)  # two biases that are one elsewhere
     ]

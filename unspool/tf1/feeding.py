@@ -51,8 +51,8 @@ def _fed_tensor(graph: Graph, key: Any) -> Tensor:
 def _value_for(tensor: Tensor, value: Any, device: torch.device) -> torch.Tensor:
     if isinstance(value, Tensor) or hasattr(value, "_as_graph_element"):
         raise TypeError(
-            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, lists and "
-            f"numpy arrays; {value!r} was passed to {tensor.name}"
+            "The value of a feed cannot be a tf.Tensor object, which has no value yet; give numbers or a numpy array. "
+            f"{value!r} was passed to {tensor.name}"
         )
     made = value.detach() if isinstance(value, torch.Tensor) else _from_numpy(tensor, value)
     _check_kind(tensor, made)
@@ -83,7 +83,7 @@ def _check_kind(tensor: Tensor, value: torch.Tensor) -> None:
     wanted = tensor.dtype.torch
     if wanted is None:
         raise TypeError(f"Tensor '{tensor.name}' is {tensor.dtype.name}, which cannot be fed")
-    if wanted == value.dtype or wanted.is_floating_point and not value.is_complex():
+    if wanted == value.dtype or (wanted.is_floating_point and not value.is_complex()):
         return
     rounded = value.to(wanted)
     if not torch.equal(rounded.to(value.dtype), value):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from unspool.structure import Structure, flatten, unflatten_as
 from unspool.tf1.dtypes import DType
 from unspool.tf1.graph import Graph, Operation, get_default_graph
@@ -64,10 +66,12 @@ class Function:
     Args:
         function: takes tensors, in the structures of `arguments`.
         arguments: what it is called with: only dtypes and shapes of the tensors matter.
-        convert: whether the leaves of the result are made into tensors.
+        lifts_constants: whether constants are given with every call, after what is captured.
     """
 
-    def __init__(self, function: Callable[..., Structure], *arguments: Structure, convert: bool = True) -> None:
+    def __init__(
+        self, function: Callable[..., Structure], *arguments: Structure, lifts_constants: bool = False
+    ) -> None:
         from unspool.tf1.tensor_array import TensorArray
 
         body = Body(get_default_graph())
@@ -90,7 +94,10 @@ class Function:
         self.captured = list(body.captured)
         """The tensors from around that it reads, which follow the arguments."""
         self._count = len(self.outputs)
-        self._entries = [*entries, *body.captured.values()]
+        constants = [each for each in body.get_operations() if each.constant is not None and lifts_constants]
+        self.constants: list[torch.Tensor] = [each.constant for each in constants]
+        """What follows what is captured, if constants are lifted."""
+        self._entries = [*entries, *body.captured.values(), *(each.outputs[0] for each in constants)]
         self._program = Program([*self.outputs, *effects], self._entries)
         self.variables: tuple[Any, ...] = tuple(
             dict.fromkeys(v for each in body.get_operations() for v in each.variables)

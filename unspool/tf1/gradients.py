@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unspool.tf1.dtypes import DType
 from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.indexed_slices import IndexedSlices
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.tensor import Tensor
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 STOPS = frozenset({"StopGradient", "Const", "Shape", "Size", "Rank", "ZerosLike", "OnesLike"})
 """Operations that no gradient goes through."""
+
+TABLE_LOOKUP = "ResourceGather"
+"""The operation that reads rows of a variable: its gradient holds these alone."""
 
 
 def gradients(
@@ -28,8 +33,10 @@ def gradients(
     aggregation_method: Any = None,
     stop_gradients: Any = None,
     unconnected_gradients: Any = None,
-) -> list[Tensor | None]:
+) -> list[Any]:
     """The gradients of the sum of `ys` by each of `xs`; None for those that the sum does not depend on.
+
+    Of a variable that is only read by `tf.gather` or `tf.nn.embedding_lookup`, they are `IndexedSlices`.
 
     Args:
         ys: what is differentiated: a tensor or a list.
@@ -75,7 +82,12 @@ def gradients(
     operation: Operation = (made if isinstance(made, Tensor) else made[0]).op
     function.operation = operation
     found = iter(operation.outputs)
-    return [next(found) if connected else None for connected in reached]
+    made = [next(found) if connected else None for connected in reached]
+    tables = _read_as_tables(sources, targets)
+    return [
+        _slices(each, tables[x]) if each is not None and x in tables else each
+        for x, each in zip(sources, made, strict=True)
+    ]
 
 
 class _Gradient:
@@ -110,7 +122,7 @@ class _Gradient:
         return made[0] if len(made) == 1 else made
 
 
-def stop_gradient(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 (TensorFlow's name)
+def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """The same value, held constant by gradients."""
     return apply("StopGradient", torch.Tensor.detach, input, name=name)
 
@@ -128,6 +140,46 @@ def _reached(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[bool]
             waiting += tensor.op.inputs
             waiting += [each.value() for each in tensor.op.variables]
     return [each in seen for each in sources]
+
+
+def _needed(targets: Sequence[Tensor]) -> list[Operation]:
+    """All operations that the targets depend on."""
+    found: dict[Operation, None] = {}
+    waiting = [each.op for each in targets]
+    while waiting:
+        operation = waiting.pop()
+        if operation not in found:
+            found[operation] = None
+            waiting += [each.op for each in operation.inputs]
+    return list(found)
+
+
+def _read_as_tables(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> dict[Tensor, DType]:
+    """The variables among the sources of which the targets read only rows, with the dtype of the rows' numbers."""
+    tables = {each for each in sources if each.op.type == "VariableV2"}
+    found: dict[Tensor, DType] = {}
+    for operation in _needed(targets):
+        looks_up = operation.type == TABLE_LOOKUP
+        if looks_up:
+            found[operation.inputs[0]] = operation.inputs[1].dtype
+        whole = [each.value() for each in operation.variables if operation.type != "VariableV2"]
+        tables -= {*operation.inputs[1 if looks_up else 0 :], *whole}
+    return {each: found[each] for each in tables if each in found}
+
+
+def _slices(gradient: Tensor, numbers: DType) -> IndexedSlices:
+    """The parts of a gradient that holds rows and their numbers."""
+
+    def parts(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if value.is_sparse:
+            return value._values(), value._indices()[0].to(numbers.torch)
+        rows = torch.arange(len(value), device=value.device, dtype=numbers.torch)
+        return value, rows  # no row was read: all of them are zero
+
+    width = None if gradient.dims is None else gradient.dims[1:]
+    outputs = [(gradient.dtype, None if width is None else (None, *width)), (numbers, (None,))]
+    values, indices = apply("IndexedSlices", parts, gradient, outputs=outputs)
+    return IndexedSlices(values, indices, gradient.dims)
 
 
 def _listed(values: Any) -> list[Any]:

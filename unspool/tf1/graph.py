@@ -6,7 +6,7 @@ import itertools
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,8 @@ class Operation:
         self.variables, self.watches = tuple(variables), tuple(watches)
         self.control_inputs: tuple[Operation, ...] = graph.current_control_inputs()
         self.device = ""
+        self.constant: Any = None
+        """The value that it always has, if it has."""
         # Inputs are older than what reads them: in the order of their numbers operations can run.
         self.number = next(_NUMBERS)
 
@@ -282,12 +284,13 @@ class _Defaults(threading.local):
         self.bottom = Graph()
 
     @contextmanager
-    def entered(self, graph: Graph) -> Iterator[Graph]:
+    def entered(self, graph: Graph) -> Generator[Graph, None, None]:
         self.stack.append(graph)
         try:
             yield graph
         finally:
-            self.stack.remove(graph)
+            # The innermost: a graph may be entered again inside itself, for the variables of a loop's body.
+            del self.stack[len(self.stack) - 1 - self.stack[::-1].index(graph)]
 
 
 _default = _Defaults()

@@ -32,6 +32,7 @@ class Initializer:
         self.dtype, self.seed = as_dtype(dtype), seed
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        """A tensor of that shape; values, for a torch tensor."""
         if isinstance(shape, torch.Tensor):
             return self.draw(torch.empty_like(shape), None)
         sizes = tuple(int(each) for each in TensorShape(shape).as_list())  # pyright: ignore[reportArgumentType]
@@ -88,6 +89,7 @@ class constant_initializer(Initializer):  # noqa: N801
         self.value, self.verify_shape = value, verify_shape
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        """A tensor of that shape; values, for a torch tensor."""
         if isinstance(shape, torch.Tensor):
             return self.draw(torch.empty_like(shape), None)
         return constant(self.value, self.dtype if dtype is None else dtype, shape, verify_shape=self.verify_shape)

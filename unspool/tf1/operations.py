@@ -14,7 +14,7 @@ import torch
 from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.inference import broadcast, infer
-from unspool.tf1.shapes import Dims, TensorShape, fit
+from unspool.tf1.shapes import Dims, TensorShape
 from unspool.tf1.tensor import Operators, Tensor
 
 KNOWN = 64
@@ -115,12 +115,11 @@ def constant(
     kept = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape).copy())
     kind = as_dtype(dtype) if dtype is not None else as_dtype(kept.dtype)
     kept = kept.to(kind.torch)
-    details = {"takes_run": True}
-    tensor: Tensor = (
-        get_default_graph()
-        .add("Const", name, lambda run: run.placed(kept), (), [(kind, tuple(array.shape))], **details)
-        .outputs[0]
+    operation = get_default_graph().add(
+        "Const", name, lambda run: run.placed(kept), (), [(kind, tuple(array.shape))], takes_run=True
     )
+    operation.constant = kept
+    tensor: Tensor = operation.outputs[0]
     if array.size <= KNOWN:
         tensor.known = array
     return tensor
@@ -166,13 +165,10 @@ def known_ints(tensor: Any) -> list[int | None] | None:
     """The whole numbers that a tensor will hold, as far as they are clear; None if not even how many."""
     found = as_tensor(tensor)
     if found.known is None:
-        return None if found.dims is None or len(found.dims) != 1 or found.dims[0] is None else [None] * found.dims[0]
+        count = found.dims[0] if found.dims is not None and len(found.dims) == 1 else None
+        nothing: list[int | None] = [None] * (count or 0)
+        return None if count is None else nothing
     return [None if each is None else int(each) for each in found.known.reshape(-1).tolist()]
-
-
-def check_value(tensor: Tensor, shape: Sequence[int]) -> bool:
-    """Whether a value of that shape can stand for the tensor."""
-    return fit(tensor.dims, tuple(shape))
 
 
 def _leaves(value: Any) -> list[Any]:

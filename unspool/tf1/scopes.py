@@ -63,9 +63,11 @@ class VariableScope:
 
     def with_changes(self, **changes: Any) -> VariableScope:
         """The same scope with some of its attributes changed, where the change is not None."""
-        arguments = {key: value for key, value in vars(self).items() if key != "name"}
-        arguments.update({key: value for key, value in changes.items() if value is not None})
-        return VariableScope(**{"name": self.name, **arguments})
+        arguments: dict[str, Any] = {
+            **vars(self),
+            **{key: value for key, value in changes.items() if value is not None},
+        }
+        return VariableScope(**arguments)
 
 
 class VariableStore:

@@ -14,6 +14,7 @@ from unspool.structure import Structure, describe, flatten, unflatten_as
 from unspool.tf1.errors import FailedPreconditionError
 from unspool.tf1.feeding import as_fed
 from unspool.tf1.graph import Graph, Operation, get_default_graph
+from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.program import Program
 from unspool.tf1.tensor import Tensor
 
@@ -68,23 +69,23 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
-        leaves = [self._element(each) for each in flatten(fetches)]
+        wanted = flatten(fetches)
+        leaves = [self._element(part) for each in wanted for part in _parts(each)]
         fed = as_fed(self.graph, feed_dict, self.device)
         key = tuple(map(id, leaves)), frozenset(map(id, fed))
         if key not in self._programs:
             self._programs[key] = Program(leaves, list(fed))
         program = self._programs[key]
         with torch.set_grad_enabled(bool(program.gradients)), self._placed():
-            values = program(Run(self.state, program), fed)
-        return unflatten_as(fetches, [_as_numpy(value) for value in values])
+            values = iter([_as_numpy(value) for value in program(Run(self.state, program), fed)])
+        return unflatten_as(fetches, [_whole(each, [next(values) for _ in _parts(each)]) for each in wanted])
 
     def _element(self, fetch: Any) -> Tensor | Operation:
-        if fetch is None or not isinstance(fetch, str | Operation) and not hasattr(fetch, "_as_graph_element"):
-            if not isinstance(fetch, Tensor):
-                raise TypeError(
-                    f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor. "
-                    f"(Can not convert {describe(fetch)} into a Tensor or Operation.)"
-                )
+        if not isinstance(fetch, str | Operation | Tensor) and not hasattr(fetch, "_as_graph_element"):
+            raise TypeError(
+                f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor. "
+                f"(Can not convert {describe(fetch)} into a Tensor or Operation.)"
+            )
         try:
             return self.graph.as_graph_element(fetch)
         except (KeyError, ValueError) as error:
@@ -235,7 +236,7 @@ class _Sessions(threading.local):
         try:
             yield session
         finally:
-            self.stack.remove(session)
+            del self.stack[len(self.stack) - 1 - self.stack[::-1].index(session)]
 
 
 _sessions = _Sessions()
@@ -257,6 +258,17 @@ def session_for(session: Any, graph: Graph) -> Session:
     if found.graph is not graph.root:
         raise ValueError("Cannot use the default session: what is evaluated is of another graph than the session's")
     return found
+
+
+def _parts(fetch: Any) -> list[Any]:
+    """What is computed for a fetch."""
+    return [fetch.values, fetch.indices] if isinstance(fetch, IndexedSlices) else [fetch]
+
+
+def _whole(fetch: Any, values: list[Any]) -> Any:
+    return (
+        IndexedSlicesValue(values[0], values[1], fetch.dense_shape) if isinstance(fetch, IndexedSlices) else values[0]
+    )
 
 
 def _as_numpy(value: Any) -> Any:

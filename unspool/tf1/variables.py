@@ -84,7 +84,13 @@ class Variable(Operators):
                     f"initial_value must have a shape specified: {initial!r}; or give validate_shape=False"
                 )
             self.op: Operation = graph.add(
-                "VariableV2", scope, lambda run: run.state.value_of(self), (), [(self.dtype, self.dims)], takes_run=True
+                "VariableV2",
+                scope,
+                lambda run: run.state.value_of(self),
+                (),
+                [(self.dtype, self.dims)],
+                takes_run=True,
+                variables=(self,),
             )
             self._value = self.op.outputs[0]
             self.initializer: Operation = self._assignment("Assign", initial, lambda _, new: new, reads=False).op
@@ -139,7 +145,7 @@ class Variable(Operators):
             return run.state.value_of(self) if run.state.is_initialized(self) else initial
 
         outputs = [(self.dtype, self.dims)]
-        with get_default_graph().control_dependencies(None):  # an initialiser waits for nothing
+        with self.graph.control_dependencies(None):  # an initialiser waits for nothing
             return apply("Merge", either, self.initial_value, outputs=outputs, takes_run=True, variables=(self,))
 
     def _as_graph_element(self) -> Tensor:
@@ -169,7 +175,8 @@ class Variable(Operators):
         given = as_tensor(value, self.dtype)
         if self.validate_shape and not fit(self.dims, given.dims) and not (reads and given.dims == ()):
             raise ValueError(
-                f"{self.op.name} has shape {described(self.dims)}, but is assigned a value of shape {described(given.dims)}"
+                f"{self.op.name} has shape {described(self.dims)}, but is assigned a value of shape "
+                f"{described(given.dims)}"
             )
 
         def assign(run: Run, new: torch.Tensor) -> torch.Tensor:

@@ -42,7 +42,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     return operation.outputs[0]
 
 
-def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:  # noqa: A002 (TensorFlow's)
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """A tensor that may be fed, and has a value of its own if it is not."""
     given, dims = as_tensor(input), TensorShape(shape).sizes
     if not fit(given.dims, dims):
@@ -57,7 +57,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     )
 
 
-def identity(input: Any, name: str | None = None) -> Any:  # noqa: A002
+def identity(input: Any, name: str | None = None) -> Any:
     """The same value."""
     return apply("Identity", lambda value: value, input, name=name)
 
@@ -65,7 +65,7 @@ def identity(input: Any, name: str | None = None) -> Any:  # noqa: A002
 # -- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Any:  # noqa: A002
+def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Any:
     """The shape of a tensor, when it has one.
 
     >>> from unspool import tf1 as tf
@@ -83,12 +83,12 @@ def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Any:  #
     return made
 
 
-def rank(input: Any, name: str | None = None) -> Any:  # noqa: A002
+def rank(input: Any, name: str | None = None) -> Any:
     """How many axes a tensor has."""
     return apply("Rank", lambda x: torch.tensor(x.dim(), dtype=torch.int32), input, name=name, outputs=[(int32, ())])
 
 
-def size(input: Any, name: str | None = None, out_type: Any = int32) -> Any:  # noqa: A002
+def size(input: Any, name: str | None = None, out_type: Any = int32) -> Any:
     """How many elements a tensor has."""
     wanted = as_dtype(out_type)
     return apply(
@@ -140,10 +140,7 @@ def as_sizes(shape: Any) -> Tensor:
 def _reshaped(before: Dims, sizes: Sequence[Dim] | None) -> Dims:
     if sizes is None:
         return None
-    if before is None or None in before:
-        count = None
-    else:
-        count = int(np.prod(before, dtype=np.int64))
+    count = TensorShape(before).num_elements()
     rest = int(np.prod([each for each in sizes if each not in (None, -1)], dtype=np.int64))
     open_sizes = sum(each in (None, -1) for each in sizes)
     wrong = count is not None and ((not open_sizes and rest != count) or (open_sizes and rest and count % rest))
@@ -155,7 +152,7 @@ def _reshaped(before: Dims, sizes: Sequence[Dim] | None) -> Dims:
     return tuple(None if each == -1 else each for each in sizes)
 
 
-def expand_dims(input: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Any:  # noqa: A002
+def expand_dims(input: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Any:
     """A tensor with one more axis, of size 1."""
     where = axis if axis is not None else dim
     if where is None:
@@ -166,7 +163,7 @@ def expand_dims(input: Any, axis: int | None = None, name: str | None = None, di
     return made
 
 
-def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Any:  # noqa: A002
+def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Any:
     """A tensor without its axes of size 1, or without those that are named, which must be of size 1."""
     where = axis if axis is not None else squeeze_dims
     chosen = None if where is None else [where] if isinstance(where, int) else list(where)
@@ -276,6 +273,21 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     if None not in values:
         made.set_shape([len(np.arange(*values))])
     return made
+
+
+def linspace(start: Any, stop: Any, num: int, name: str | None = None) -> Any:
+    """So many numbers from `start` to `stop`, with equal steps."""
+    first, last = same_dtype("LinSpace", start, stop)
+    count = int(num)
+    steps = lambda a, b: torch.linspace(a.item(), b.item(), count, dtype=a.dtype)  # noqa: E731
+    return apply("LinSpace", steps, first, last, name=name, outputs=[(first.dtype, (count,))])
+
+
+def eye(num_rows: int, num_columns: int | None = None, dtype: Any = float32, name: str | None = None) -> Any:
+    """The identity matrix."""
+    wanted, columns = as_dtype(dtype), num_rows if num_columns is None else num_columns
+    make = lambda: torch.eye(num_rows, columns, dtype=wanted.torch)  # noqa: E731
+    return apply("eye", make, name=name, outputs=[(wanted, (num_rows, columns))])
 
 
 # -- slices ----------------------------------------------------------------------------------------------------------
@@ -412,7 +424,17 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | 
     if given.dims is not None and places.dims is not None:
         where = axis % len(given.dims)
         dims = (*given.dims[:where], *places.dims, *given.dims[where + 1 :])
+    if given.op.type == "VariableV2" and axis == 0 and given.dims is not None and len(given.dims) == 2:
+        return apply("ResourceGather", _rows, given, places, name=name, outputs=[(given.dtype, dims)])
     return apply("GatherV2", compute, given, places, name=name, outputs=[(given.dtype, dims)])
+
+
+def _rows(table: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Rows of a variable, with gradients that hold no more than these."""
+    if places.numel() and (int(places.min()) < 0 or int(places.max()) >= len(table)):
+        outside = places[(places < 0) | (places >= len(table))].reshape(-1)[0].item()
+        raise ValueError(f"indices = {outside} is not in [0, {len(table)})")
+    return torch.nn.functional.embedding(places, table, sparse=table.is_floating_point())
 
 
 def gather_nd(params: Any, indices: Any, name: str | None = None) -> Any:
@@ -581,7 +603,7 @@ def split(value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = 
     return [made] if isinstance(made, Tensor) else made
 
 
-def tile(input: Any, multiples: Any, name: str | None = None) -> Any:  # noqa: A002
+def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     """A tensor repeated along its axes."""
     given, counts = as_tensor(input), as_sizes(multiples)
     found, dims = known_ints(counts), given.dims
@@ -605,7 +627,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
 
     dims = given.dims
     if dims is not None:
-        pairs = [[None, None]] * len(dims) if around.known is None else around.known.tolist()
+        pairs: list[Any] = [[None, None]] * len(dims) if around.known is None else around.known.tolist()
         dims = tuple(None if a is None or None in p else a + sum(p) for a, p in zip(dims, pairs, strict=True))
     return apply("Pad", compute, given, around, name=name, outputs=[(given.dtype, dims)])
 
@@ -617,7 +639,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
 
 
 def reverse_sequence(
-    input: Any,  # noqa: A002
+    input: Any,
     seq_lengths: Any,
     seq_axis: int | None = None,
     batch_axis: int | None = None,
@@ -737,7 +759,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: st
     return apply("SequenceMask", compute, given, *most, name=name, outputs=[(wanted, dims)])
 
 
-def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:  # noqa: A002
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     """A tensor stretched to a shape."""
     given, sizes = as_tensor(input), as_sizes(shape)
     found = known_ints(sizes)
@@ -761,7 +783,7 @@ def unique(x: Any, name: str | None = None) -> tuple[Any, Any]:
     return made[0], made[1]
 
 
-def matrix_band_part(input: Any, num_lower: int, num_upper: int, name: str | None = None) -> Any:  # noqa: A002
+def matrix_band_part(input: Any, num_lower: int, num_upper: int, name: str | None = None) -> Any:
     """A matrix that is zero outside so many diagonals below and above the main one; all of them if negative."""
 
     def compute(x: torch.Tensor) -> torch.Tensor:

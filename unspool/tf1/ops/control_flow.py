@@ -136,12 +136,13 @@ def _with_invariants(first: list[Any], invariants: Any) -> list[Any]:
     made: list[Any] = []
     for leaf, invariant in zip(flatten(first), shapes, strict=True):
         dims = TensorShape(invariant).sizes if not isinstance(leaf, TensorArray) else None
-        if isinstance(leaf, TensorArray) or invariant is None and leaf.dims is None:
+        if isinstance(leaf, TensorArray) or (invariant is None and leaf.dims is None):
             made.append(leaf)
             continue
         if not fit(leaf.dims, dims):
             raise ValueError(
-                f"The shape invariant specified for {leaf.name} is not compatible with its initial shape: it is {described(dims)}, the shape {described(leaf.dims)}"
+                f"The shape invariant specified for {leaf.name}, {described(dims)}, is not compatible with its shape "
+                f"{described(leaf.dims)}"
             )
         loose = apply("Enter", lambda run, x: x, leaf, outputs=[(leaf.dtype, dims)], takes_run=True)
         made.append(loose)

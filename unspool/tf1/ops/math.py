@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from unspool.tf1.dtypes import DType, as_dtype, bool_, int32, int64
+from unspool.tf1.indexed_slices import IndexedSlices
 from unspool.tf1.operations import apply, as_tensor, elementwise, known_ints, same_dtype
 from unspool.tf1.shapes import Dim, Dims, compatible, described
 from unspool.tf1.tensor import Operators
@@ -214,7 +215,8 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
     """The Euclidean norm of several tensors together; None among them is left out."""
-    given = [as_tensor(each) for each in t_list if each is not None]
+    # Rows that were read twice count twice, as in TensorFlow: they are not added up first.
+    given = [as_tensor(each.values if isinstance(each, IndexedSlices) else each) for each in t_list if each is not None]
     norm = lambda *values: torch.linalg.vector_norm(torch.stack([_norm(each, None, False) for each in values]))  # noqa: E731
     return apply("global_norm", norm, *given, name=name, outputs=[(given[0].dtype, ())])
 
@@ -236,11 +238,14 @@ def clip_by_global_norm(
         # Dividing by what is not finite makes the result not a number, as in TensorFlow, rather than zero.
         return value * (bound / torch.maximum(norm, bound) + (norm - norm))
 
-    clipped = [
-        None if each is None else apply("clip_by_global_norm", clip, each, norm, bound, outputs=_like(each), name=name)
-        for each in t_list
-    ]
-    return clipped, norm
+    def clipped(each: Any) -> Any:
+        if each is None:
+            return None
+        if isinstance(each, IndexedSlices):
+            return IndexedSlices(clipped(each.values), each.indices, each.dense_dims)
+        return apply("clip_by_global_norm", clip, each, norm, bound, outputs=_like(each), name=name)
+
+    return [clipped(each) for each in t_list], norm
 
 
 def _like(value: Any) -> list[tuple[DType, Dims]]:
@@ -317,7 +322,7 @@ reduce_logsumexp = reduction("LogSumExp", _over(torch.logsumexp), "The logarithm
 
 def _arg(kind: str, function: Callable[..., torch.Tensor], what: str) -> Callable[..., Any]:
     def call(
-        input: Any,  # noqa: A002 (TensorFlow's name)
+        input: Any,
         axis: int | None = None,
         name: str | None = None,
         dimension: int | None = None,
@@ -413,6 +418,20 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
 def einsum(equation: str, *inputs: Any, name: str | None = None) -> Any:
     """Sums of products by Einstein's convention."""
     return apply("Einsum", lambda *values: torch.einsum(equation, *values), *same_dtype("Einsum", *inputs), name=name)
+
+
+def norm(
+    tensor: Any,
+    ord: Any = "euclidean",
+    axis: Any = None,
+    keepdims: bool = False,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+) -> Any:
+    """The norm of a tensor, or of its vectors along an axis: Euclidean, or of another order."""
+    power = 2.0 if ord == "euclidean" else float(ord)
+    keep = bool(keepdims if keep_dims is None else keep_dims)
+    return apply("norm", lambda x: torch.linalg.vector_norm(x, power, axis, keep), tensor, name=name)
 
 
 # -- operators -------------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def sparse_softmax_cross_entropy_with_logits(
 
     def compute(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         wide = scores.shape[-1]
-        if classes.numel() and not (0 <= int(classes.min()) and int(classes.max()) < wide):
+        if classes.numel() and not (int(classes.min()) >= 0 and int(classes.max()) < wide):
             outside = classes[(classes < 0) | (classes >= wide)].reshape(-1)[0].item()
             raise ValueError(f"Received a label value of {outside} which is outside the valid range of [0, {wide})")
         flat = F.cross_entropy(scores.reshape(-1, wide), classes.reshape(-1).long(), reduction="none")
@@ -173,7 +173,7 @@ def softmax_cross_entropy_with_logits_v2(
     name: str | None = None,
     axis: int | None = None,
 ) -> Any:
-    """The cross entropy of probabilities `labels` and `softmax(logits)`, along an axis, by which both have gradients."""
+    """The cross entropy of probabilities `labels` and `softmax(logits)`, along an axis; both have gradients."""
     _check_named(_sentinel, labels, logits, "softmax_cross_entropy_with_logits_v2")
     return _soft_cross_entropy(labels, logits, _axis(axis, dim), name, held=False)
 
@@ -239,14 +239,14 @@ def in_top_k(predictions: Any, targets: Any, k: int, name: str | None = None) ->
     return apply("InTopK", compute, predictions, given, name=name, outputs=[(bool_, given.dims)])
 
 
-def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> Any:  # noqa: A002 (TensorFlow's names)
+def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> Any:
     """The `k` largest along the last axis, and where they are."""
 
     def compute(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if x.is_meta:
             return x[..., :k], x[..., :k].int()
         # Sorted stably: of equals the first comes first, as in TensorFlow.
-        values, places = x.sort(-1, descending=True, stable=True)
+        values, places = torch.sort(x, dim=-1, descending=True, stable=True)
         return values[..., :k], places[..., :k].int()
 
     return TopKV2(*apply("TopKV2", compute, input, name=name))
@@ -256,6 +256,7 @@ class TopKV2(tuple[Any, ...]):
     """Values and indices of the largest."""
 
     def __new__(cls, values: Any, indices: Any) -> TopKV2:
+        """Both."""
         return super().__new__(cls, (values, indices))
 
     @property

@@ -100,8 +100,7 @@ def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], An
     """`scale` times the sum of absolute values, as a function of weights.
 
     >>> from unspool import tf1 as tf
-    >>> from unspool.tf1 import contrib_layers
-    >>> tf.Session().run(contrib_layers.l1_regularizer(0.5)(tf.constant([1.0, -3.0])))
+    >>> tf.Session().run(tf.contrib.layers.l1_regularizer(0.5)(tf.constant([1.0, -3.0])))
     np.float32(2.0)
     """
     return _scaled(scale, scope, "l1_regularizer", lambda weights: reduce_sum(abs_(weights)))
@@ -130,7 +129,7 @@ def sum_regularizer(regularizer_list: Sequence[Any], scope: str | None = None) -
 
 
 def apply_regularization(regularizer: Callable[[Any], Any], weights_list: Sequence[Any] | None = None) -> Any:
-    """The sum of a regulariser over weights, by default the list "weights"; it joins the regularisation losses."""
+    """The sum of a regulariser of weights, added to the regularisation losses; of the list "weights" if None."""
     graph = get_default_graph()
     chosen = list(weights_list) if weights_list else graph.get_collection("weights")
     if not chosen:
@@ -202,9 +201,8 @@ def fully_connected(
         scope: of the variables; by default "fully_connected", made unique.
 
     >>> from unspool import tf1 as tf
-    >>> from unspool.tf1 import contrib_layers
     >>> with tf.Graph().as_default():
-    ...     made = contrib_layers.fully_connected(tf.placeholder(tf.float32, [None, 3]), 4)
+    ...     made = tf.contrib.layers.fully_connected(tf.placeholder(tf.float32, [None, 3]), 4)
     ...     [variable.name for variable in tf.global_variables()]
     ['fully_connected/weights:0', 'fully_connected/biases:0']
     """

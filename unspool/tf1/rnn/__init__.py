@@ -1,0 +1,1 @@
+"""Recurrent cells and loops of the graph: cells of unspool inside, and the engine underneath."""

@@ -1,0 +1,84 @@
+"""The cells of `tf.nn.rnn_cell` and `tf.contrib.rnn`: unspool's, in the graph."""
+
+from __future__ import annotations
+
+import unspool
+from unspool.tf1.rnn.cell import ModuleCell
+
+
+class BasicRNNCell(ModuleCell):
+    """`unspool.BasicRNNCell` in the graph.
+
+    >>> from unspool import tf1 as tf
+    >>> output, state = tf.nn.rnn_cell.BasicRNNCell(4)(tf.zeros([2, 3]), tf.zeros([2, 4]))
+    >>> output.shape, tf.trainable_variables()[0].name
+    (TensorShape([2, 4]), 'basic_rnn_cell/kernel:0')
+    """
+
+    kind = unspool.BasicRNNCell
+
+
+class GRUCell(ModuleCell):
+    """`unspool.GRUCell` in the graph."""
+
+    kind = unspool.GRUCell
+
+
+class BasicLSTMCell(ModuleCell):
+    """`unspool.BasicLSTMCell` in the graph."""
+
+    kind = unspool.BasicLSTMCell
+
+
+class LSTMCell(ModuleCell):
+    """`unspool.LSTMCell` in the graph."""
+
+    kind = unspool.LSTMCell
+
+
+class MultiRNNCell(ModuleCell):
+    """`unspool.MultiRNNCell` in the graph."""
+
+    kind = unspool.MultiRNNCell
+
+
+class DropoutWrapper(ModuleCell):
+    """`unspool.DropoutWrapper` in the graph; a keep probability may be a placeholder."""
+
+    kind = unspool.DropoutWrapper
+
+
+class ResidualWrapper(ModuleCell):
+    """`unspool.ResidualWrapper` in the graph."""
+
+    kind = unspool.ResidualWrapper
+
+
+class DeviceWrapper(ModuleCell):
+    """`unspool.DeviceWrapper` in the graph."""
+
+    kind = unspool.DeviceWrapper
+
+
+class InputProjectionWrapper(ModuleCell):
+    """`unspool.InputProjectionWrapper` in the graph."""
+
+    kind = unspool.InputProjectionWrapper
+
+
+class OutputProjectionWrapper(ModuleCell):
+    """`unspool.OutputProjectionWrapper` in the graph."""
+
+    kind = unspool.OutputProjectionWrapper
+
+
+class EmbeddingWrapper(ModuleCell):
+    """`unspool.EmbeddingWrapper` in the graph."""
+
+    kind = unspool.EmbeddingWrapper
+
+
+class HighwayWrapper(ModuleCell):
+    """`unspool.HighwayWrapper` in the graph."""
+
+    kind = unspool.HighwayWrapper

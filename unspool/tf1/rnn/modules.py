@@ -1,0 +1,308 @@
+"""Cells of the graph as modules: what unspool's loops run, with a session's variables as their weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unspool.cells.building import Initializer, witnessed_initializers
+from unspool.cells.cell import RNNCell
+from unspool.cells.layer import glorot_uniform
+from unspool.cells.like import variables_of
+from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.tf1.dtypes import DType, as_dtype
+from unspool.tf1.functions import Function
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.initializers import Initializer as GraphInitializer
+from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
+from unspool.tf1.shapes import Dimension, TensorShape
+from unspool.tf1.tensor import Tensor
+from unspool.tf1.variables import Variable
+
+if TYPE_CHECKING:
+    from unspool.tf1.session import Run
+
+
+class Weights:
+    """The variables of a graph that stand for the weights of modules."""
+
+    def __init__(self) -> None:
+        self._variables: dict[torch.Tensor, Variable] = {}
+
+    def __contains__(self, weight: torch.Tensor) -> bool:
+        return weight in self._variables
+
+    def of(self, module: torch.nn.Module) -> dict[torch.Tensor, Variable]:
+        """The variable of each weight of a module."""
+        return {weight: self._variables[weight] for weight in module.parameters() if weight in self._variables}
+
+    def add(self, weight: torch.Tensor, variable: Variable) -> None:
+        """Lets a variable stand for a weight."""
+        self._variables[weight] = variable
+
+
+class Late:
+    """Something of a module that is only known when the graph runs: a keep probability, the memory of an attention.
+
+    Args:
+        owner: the module.
+        inputs: the tensors that it depends on.
+        put: called with the module and the values of the tensors.
+    """
+
+    def __init__(self, owner: torch.nn.Module, inputs: Sequence[Tensor], put: Callable[..., None]) -> None:
+        self.owner, self.inputs, self.put = owner, list(inputs), put
+
+
+class Sealed:
+    """Hides a value from whoever walks through the attributes of a module, copies included."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __deepcopy__(self, memo: Any) -> Sealed:
+        return self
+
+
+class Traced(RNNCell):
+    """A cell whose step is written with operations of the graph, as a module that runs on values.
+
+    Args:
+        cell: has `state_size`, `output_size` and a call that takes symbolic tensors.
+    """
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        self._cell = Sealed(cell)
+        self._function = Sealed(None)
+        self._run = Sealed(None)
+        self._sources: tuple[int | str, ...] = ()
+        self._outside: list[torch.Tensor] = []
+        self.scope: Any = None
+        """Where the cell's variables are made: a scope, and a path below it."""
+
+    @property
+    def state_size(self) -> Structure:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The cell's."""
+        return as_sizes(self._cell.value.state_size)
+
+    @property
+    def output_size(self) -> Structure:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The cell's."""
+        return as_sizes(self._cell.value.output_size)
+
+    def build(self, input_size: Any, **where: Any) -> None:
+        """Calls the cell once, on symbolic tensors."""
+        kind = as_dtype(where.get("dtype") or torch.float32)
+        inputs = map_structure(lambda size: _symbol(kind, size), input_size)
+        state = map_structure(lambda size: _symbol(kind, size), self.state_size)
+        self.trace(inputs, state)
+
+    def trace(self, inputs: Structure, state: Structure) -> None:
+        """Calls the cell once, on tensors like these."""
+        cell = self._cell.value
+        scope, path = self.scope or (None, "")
+        self.scope = None
+
+        def call(x: Any, s: Any) -> Any:
+            if scope is None:
+                return cell(x, s)
+            with variable_scope(scope, auxiliary_name_scope=False):
+                if not path:
+                    return cell(x, s)
+                with variable_scope(path):
+                    return cell(x, s)
+
+        # Constants hang on the module, where the engine finds them.
+        function = Function(call, inputs, state, lifts_constants=True)
+        self._function = Sealed(function)
+        sources: list[int | str] = []
+        weights: Weights = get_default_graph().kept(Weights)
+        for tensor in function.captured:
+            if tensor.op.type != "VariableV2":
+                sources.append(sum(isinstance(each, int) for each in sources))
+                continue
+            (variable,), name = tensor.op.variables, f"weight_{len(sources)}"
+            blank = torch.nn.Parameter(
+                torch.empty([size or 0 for size in variable.dims or ()], dtype=variable.dtype.torch), False
+            )
+            self.register_parameter(name, blank)
+            weights.add(blank, variable)
+            sources.append(name)
+        for constant in function.constants:
+            name = f"constant_{len(sources)}"
+            self.register_buffer(name, constant, persistent=False)
+            sources.append(name)
+        self._sources = tuple(sources)
+        self.built = True
+
+    @property
+    def outside(self) -> list[Tensor]:
+        """What the step reads of the graph around it, besides variables."""
+        pairs = zip(self._function.value.captured, self._sources, strict=False)
+        return [tensor for tensor, source in pairs if isinstance(source, int)]
+
+    def put(self, run: Run, values: Sequence[torch.Tensor]) -> None:
+        """Gives the step what it reads of the graph around it."""
+        self._run = run.state.kept(Sealed, lambda: Sealed(run))
+        self._outside = list(values)
+
+    def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
+        """One step."""
+        function: Function = self._function.value
+        around = [self._outside[each] if isinstance(each, int) else getattr(self, each) for each in self._sources]
+        values = function(self._run.value, [*flatten(inputs), *flatten(state), *around])
+        return unflatten_as(function.result, values)
+
+    def variables(self) -> Any:
+        """Itself, in the place of the names that only a call of the cell can tell."""
+        yield "", self
+
+
+def _symbol(kind: DType, size: Any) -> Any:
+    from unspool.sizes import shape_of
+    from unspool.tf1.ops.array import placeholder
+
+    return placeholder(kind, [None, *shape_of(size)])
+
+
+def as_sizes(sizes: Structure) -> Structure:
+    """Sizes as unspool has them."""
+    return map_structure(_as_size, sizes)
+
+
+def _as_size(size: Any) -> Any:
+    if isinstance(size, TensorShape):
+        if not size.is_fully_defined():
+            raise ValueError(f"a size must be fully defined, but is {size}")
+        return torch.Size([int(each or 0) for each in size.as_list()])
+    return int(size) if isinstance(size, Dimension) else size
+
+
+class Bound:
+    """A module whose weights are variables of the graph.
+
+    Args:
+        module: a cell of unspool, perhaps with `Traced` ones inside.
+        late: what of it is only known when the graph runs.
+    """
+
+    def __init__(self, module: Any, late: Sequence[Late]) -> None:
+        self.module = module
+        self.late = list(late)
+        self._graph = get_default_graph().root
+
+    def build(self, inputs: Structure, state: Structure, reuse: Any) -> None:
+        """Makes the variables, named below the current scope, for one step's symbolic `inputs`."""
+        if self.module.built:
+            return
+        heads = _heads(self.module)
+        scopes = {head: _entered(head, reuse) for head in heads}
+        for path, owner in variables_of(self.module):
+            if isinstance(owner, Traced):
+                head, _, rest = path.partition("/")
+                owner.scope = (scopes.get(head), rest.rstrip("/")) if head else None
+        leaves = [leaf for leaf in flatten((inputs, state)) if leaf.dtype.is_floating]
+        dtype = leaves[0].dtype.torch if leaves else None
+        if isinstance(self.module, Traced):
+            self.module.trace(inputs, state)
+            return
+        with witnessed_initializers() as initializers, torch.random.fork_rng(devices=[]):
+            self.module.build(map_structure(_row_size, inputs), dtype=dtype)
+        self._name(scopes, initializers)
+
+    def _name(self, scopes: dict[str, VariableScope], initializers: dict[torch.Tensor, Initializer]) -> None:
+        weights: Weights = get_default_graph().kept(Weights)
+        for path, weight in variables_of(self.module):
+            if isinstance(weight, Traced) or weight in weights:
+                continue
+            head, slash, rest = path.partition("/")
+            initializer = _as_graph_initializer(initializers.get(weight))
+            details: dict[str, Any] = dict(
+                shape=list(weight.shape), dtype=weight.dtype, initializer=initializer, trainable=weight.requires_grad
+            )
+            if not slash:
+                weights.add(weight, get_variable(path, **details))
+                continue
+            with variable_scope(scopes[head], auxiliary_name_scope=False):
+                weights.add(weight, get_variable(rest, **details))
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The variables that stand for the weights."""
+        return list(dict.fromkeys(self._graph.kept(Weights).of(self.module).values()))
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """What it needs of a run besides inputs and state."""
+        return [tensor for late in self._all_late() for tensor in late.inputs]
+
+    def _all_late(self) -> list[Late]:
+        traced = [module for module in self.module.modules() if isinstance(module, Traced)]
+        return [*self.late, *(Late(each, each.outside, Traced.put) for each in traced)]
+
+    def in_run(self, run: Run, values: Sequence[torch.Tensor]) -> Any:
+        """The session's copy of the module, with the values of what it needs of the run."""
+
+        def make() -> tuple[Any, list[Any]]:
+            weights = self._graph.kept(Weights).of(self.module)
+            memo: dict[int, Any] = {id(weight): run.state.place_of(variable) for weight, variable in weights.items()}
+            module = copy.deepcopy(self.module, memo).to(run.state.device)
+            return module, [memo[id(late.owner)] for late in self._all_late()]
+
+        module, owners = run.state.kept(self, make)
+        remaining = iter(values)
+        for late, owner in zip(self._all_late(), owners, strict=True):
+            given = [next(remaining) for _ in late.inputs]
+            if isinstance(owner, Traced):
+                owner.put(run, given)
+            else:
+                late.put(owner, *given)
+        return module
+
+
+def _heads(module: Any) -> list[str]:
+    """The first parts of the names of what has no variable yet."""
+    weights: Weights = get_default_graph().kept(Weights)
+    found = [path.partition("/")[0] for path, weight in variables_of(module) if "/" in path and weight not in weights]
+    return list(dict.fromkeys(found))
+
+
+def _entered(head: str, reuse: Any) -> VariableScope:
+    with variable_scope(None, default_name=head, reuse=reuse, auxiliary_name_scope=False) as scope:
+        return scope
+
+
+def _row_size(leaf: Tensor) -> Any:
+    sizes = (leaf.dims or ())[1:]
+    if leaf.dims is None or None in sizes:
+        raise ValueError(f"Input size (depth of inputs) must be accessible via shape inference, but saw {leaf!r}")
+    known = [int(size or 0) for size in sizes]
+    return known[0] if len(known) == 1 else torch.Size(known)
+
+
+def _as_graph_initializer(initializer: Initializer | None) -> Any:
+    """What fills a weight, as an initialiser of variables; None for the scope's."""
+    if initializer is None or initializer is glorot_uniform:
+        return None
+    return initializer if isinstance(initializer, GraphInitializer) else _Filling(initializer)
+
+
+class _Filling(GraphInitializer):
+    """An initialiser of torch's kind, which fills the tensor it is given or returns another."""
+
+    def __init__(self, fill: Initializer) -> None:
+        super().__init__()
+        self.fill = fill
+
+    def draw(self, blank: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
+        with torch.random.fork_rng(devices=[], enabled=generator is not None):
+            if generator is not None:  # what torch's own functions draw comes from its global generator
+                torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+            made = self.fill(blank)
+        return made if isinstance(made, torch.Tensor) else blank
