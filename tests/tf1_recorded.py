@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-FOLDER = Path(__file__).parent / "data" / "tf1"
+FOLDER = Path(__file__).parent / "data" / "tf1_training"
 
 
 def packed(arrays: dict[str, Any]) -> dict[str, Any]:
