@@ -53,7 +53,7 @@ def histogram(name: str, values: Any, collections: Any = None, family: str | Non
     """
 
     def encode(tag: str, value: torch.Tensor) -> bytes:
-        array: Any = value.detach().double().cpu().numpy().reshape(-1)
+        array = np.asarray(value.detach().double().cpu().reshape(-1).tolist(), np.float64)
         if not np.isfinite(array).all():
             raise ValueError(f"Nan or infinity in summary histogram for: {tag}")
         return _encoded(_value(tag=tag, histo=_histogram(array)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -371,7 +371,9 @@ def embed_sequence(
 
 def _collect(variable: Variable, name: str, collections: Any) -> None:
     """Adds a variable to the lists that are asked for, and to that of the model's, once each."""
-    asked: Any = collections.get(name) if isinstance(collections, dict) else collections  # pyright: ignore[reportUnknownMemberType]
+    asked: Any = collections
+    if isinstance(collections, dict):
+        asked = cast("dict[str, Any]", collections).get(name)
     keys: list[str] = [GraphKeys.MODEL_VARIABLES, *([asked] if isinstance(asked, str) else asked or ())]
     graph = get_default_graph()
     for key in dict.fromkeys(keys):
