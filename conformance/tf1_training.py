@@ -1,4 +1,4 @@
-"""Lets TensorFlow run the small trainings of `tests/tf1_training.py`, and keeps what comes out in `tests/data/tf1_training`.
+"""Lets TensorFlow run the small trainings of `tests/tf1_training.py`, and keeps it in `tests/data/tf1_training`.
 
     python -m conformance.tf1_training
 
