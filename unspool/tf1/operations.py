@@ -67,7 +67,7 @@ def same_dtype(kind: str, *inputs: Any) -> list[Tensor]:
     first = next((as_tensor(each).dtype for each in inputs if isinstance(each, Operators)), None)
     if first is None:
         first = as_tensor(inputs[0]).dtype
-    read = [as_tensor(each, first) for each in inputs]
+    read = [as_tensor(each, None if isinstance(each, Operators) else first) for each in inputs]
     for each in read:
         if each.dtype is not first:
             raise TypeError(
