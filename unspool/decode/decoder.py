@@ -314,7 +314,7 @@ class BasicDecoder(Decoder):
         except CannotPlanError as reason:
             _say_once(self.cell, "is decoded with all rows at every step", str(reason))
             return None
-        return FreeRunning(stepper, helper, self.as_output, inputs, state)
+        return FreeRunning(stepper, helper, self.keep_outputs, inputs, state)
 
     def _zeros_out(self) -> Structure:
         """What zeros in the place of the cell's output come to: tensors with the sizes and dtypes of the outputs."""
