@@ -13,15 +13,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.tf1 import app as app
+from unspool.tf1 import compat as compat
 from unspool.tf1 import contrib as contrib
 from unspool.tf1 import dtypes, operations
 from unspool.tf1 import errors as errors
+from unspool.tf1 import flags as flags
+from unspool.tf1 import gfile as gfile
 from unspool.tf1 import layers as layers
+from unspool.tf1 import logging as logging
 from unspool.tf1 import losses as losses
 from unspool.tf1 import metrics as metrics
 from unspool.tf1 import nn as nn
 from unspool.tf1 import summary as summary
+from unspool.tf1 import test as test
 from unspool.tf1 import train as train
+from unspool.tf1.compat import disable_v2_behavior as disable_v2_behavior
 from unspool.tf1.dtypes import (
     DType as DType,
 )
@@ -144,7 +151,7 @@ from unspool.tf1.namespace import missing
 from unspool.tf1.operations import (
     constant as constant,
 )
-from unspool.tf1.ops import array, control_flow, math
+from unspool.tf1.ops import array, control_flow, debugging, math
 from unspool.tf1.ops.array import (
     boolean_mask as boolean_mask,
 )
@@ -250,6 +257,20 @@ from unspool.tf1.ops.array import (
 from unspool.tf1.ops.array import (
     zeros_like as zeros_like,
 )
+from unspool.tf1.ops.checks import add_check_numerics_ops as add_check_numerics_ops
+from unspool.tf1.ops.checks import assert_equal as assert_equal
+from unspool.tf1.ops.checks import assert_greater as assert_greater
+from unspool.tf1.ops.checks import assert_greater_equal as assert_greater_equal
+from unspool.tf1.ops.checks import assert_less as assert_less
+from unspool.tf1.ops.checks import assert_less_equal as assert_less_equal
+from unspool.tf1.ops.checks import assert_negative as assert_negative
+from unspool.tf1.ops.checks import assert_non_negative as assert_non_negative
+from unspool.tf1.ops.checks import assert_non_positive as assert_non_positive
+from unspool.tf1.ops.checks import assert_none_equal as assert_none_equal
+from unspool.tf1.ops.checks import assert_positive as assert_positive
+from unspool.tf1.ops.checks import assert_rank as assert_rank
+from unspool.tf1.ops.checks import check_numerics as check_numerics
+from unspool.tf1.ops.checks import verify_tensor_all_finite as verify_tensor_all_finite
 from unspool.tf1.ops.control_flow import (
     case as case,
 )
@@ -268,6 +289,7 @@ from unspool.tf1.ops.control_flow import (
 from unspool.tf1.ops.control_flow import (
     while_loop as while_loop,
 )
+from unspool.tf1.ops.debugging import py_func as py_func
 from unspool.tf1.ops.math import (
     acos as acos,
 )
@@ -622,10 +644,12 @@ tuple = control_flow.tuple_
 abs = math.abs_
 pow = math.pow_
 round = math.round_
+Print = debugging.print_
 newaxis = None
 mul, sub, neg = multiply, subtract, negative
 initialize_all_variables, all_variables = global_variables_initializer, global_variables
-__version__ = "1.15.0"
+disable_eager_execution = disable_v2_behavior
+__version__ = VERSION = "1.15.0"
 """Of TensorFlow, whose names these are."""
 
 

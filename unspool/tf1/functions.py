@@ -91,6 +91,8 @@ class Function:
             effects = [each for each in body.get_operations() if each.effect]
         self.has_effects = bool(effects)
         """Whether it changes variables."""
+        self.changes: tuple[Any, ...] = tuple(dict.fromkeys(v for each in effects for v in each.changes))
+        """Which, as far as they are known."""
         self.captured = list(body.captured)
         """The tensors from around that it reads, which follow the arguments."""
         self._count = len(self.outputs)

@@ -35,6 +35,7 @@ class Operation:
         effect: whether it changes something that others read: it runs after all that does not depend on it.
         variables: those that it reads inside, besides its inputs.
         watches: the inputs that it differentiates by.
+        changes: the variables that it assigns to, as far as they are known.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Operation:
         effect: bool = False,
         variables: Sequence[Variable] = (),
         watches: Sequence[Tensor] = (),
+        changes: Sequence[Variable] = (),
     ) -> None:
         from unspool.tf1.tensor import Tensor
 
@@ -57,7 +59,7 @@ class Operation:
         self.inputs = tuple(inputs)
         self.outputs = tuple(Tensor(self, k, dtype, dims) for k, (dtype, dims) in enumerate(outputs))
         self.takes_run, self.effect = takes_run, effect
-        self.variables, self.watches = tuple(variables), tuple(watches)
+        self.variables, self.watches, self.changes = tuple(variables), tuple(watches), tuple(changes)
         self.control_inputs: tuple[Operation, ...] = graph.current_control_inputs()
         self.device = ""
         self.constant: Any = None

@@ -6,6 +6,48 @@ import difflib
 from types import SimpleNamespace
 from typing import Any
 
+_ARRAYS = "read with Python, and feed arrays"
+_SESSION = "use tf.Session, with tf.train.Saver and tf.summary.FileWriter"
+_CODE = "graphs are not in checkpoints here: build the graph with the program, and restore its variables"
+_INSTEAD = {
+    "tf.train.import_meta_graph": f"{_CODE} with tf.train.Saver().restore",
+    "tf.train.export_meta_graph": _CODE,
+    "tf.import_graph_def": _CODE,
+    "tf.GraphDef": _CODE,
+    "tf.saved_model": _CODE,
+    "tf.train.Monitored": _SESSION,
+    "tf.train.Supervisor": _SESSION,
+    "tf.train.SummaryWriter": "it is tf.summary.FileWriter",
+    "tf.train.Coordinator": _ARRAYS,
+    "tf.train.start_queue_runners": _ARRAYS,
+    "tf.train.batch": _ARRAYS,
+    "tf.train.range_input_producer": _ARRAYS,
+    "tf.train.slice_input_producer": _ARRAYS,
+    "tf.train.string_input_producer": _ARRAYS,
+    "tf.FIFOQueue": _ARRAYS,
+    "tf.data": _ARRAYS,
+    "tf.python_io": _ARRAYS,
+    "tf.estimator": "write the loop with tf.Session",
+    "tf.contrib.learn": "write the loop with tf.Session",
+    "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
+    "tf.enable_eager_execution": "without a graph, use torch and plain unspool",
+    "tf.GradientTape": "use tf.gradients, or torch and plain unspool",
+    "tf.contrib.cudnn_rnn": "use tf.nn.dynamic_rnn with tf.nn.rnn_cell.LSTMCell or GRUCell",
+    "tf.contrib.rnn.LSTMBlockFusedCell": "use tf.nn.dynamic_rnn with tf.contrib.rnn.LSTMBlockCell and time_major=True",
+    "tf.contrib.legacy_seq2seq": "use tf.nn.static_rnn, or tf.contrib.seq2seq with a TrainingHelper",
+    "tf.nn.sampled_softmax_loss": "compute all logits, with tf.nn.sparse_softmax_cross_entropy_with_logits",
+    "tf.nn.nce_loss": "compute all logits, with tf.nn.sparse_softmax_cross_entropy_with_logits",
+    "tf.pack": "it is tf.stack",
+    "tf.unpack": "it is tf.unstack",
+    "tf.batch_matmul": "it is tf.matmul",
+    "tf.select": "it is tf.where",
+    "tf.scalar_summary": "it is tf.summary.scalar",
+    "tf.histogram_summary": "it is tf.summary.histogram",
+    "tf.merge_summary": "it is tf.summary.merge",
+    "tf.merge_all_summaries": "it is tf.summary.merge_all",
+}
+"""What to do without names that many programs use, by how these begin."""
+
 
 class Namespace(SimpleNamespace):
     """Names below a module of TensorFlow's.
@@ -24,7 +66,10 @@ class Namespace(SimpleNamespace):
 
 
 def missing(path: str, name: str, names: Any) -> AttributeError:
-    """The error for a name that is not there."""
+    """The error for a name that is not there: what to do instead, or which names are nearest."""
+    advice = next((advice for prefix, advice in _INSTEAD.items() if f"{path}.{name}".startswith(prefix)), None)
+    if advice is not None:
+        return AttributeError(f"unspool.tf1 has no {path}.{name}; {advice}")
     known = [each for each in names if not each.startswith("_")]
     near = difflib.get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(f'{path}.{each}' for each in near)}?" if near else ""

@@ -25,6 +25,8 @@ class _Step:
     """What nobody reads after this step."""
     watched: tuple[int, ...]
     """What a later gradient is taken by."""
+    copied: tuple[tuple[int, int], ...]
+    """The places of variables, and of what they were: they change before a gradient is taken."""
 
 
 class Program:
@@ -50,12 +52,14 @@ class Program:
         for operation in ordered:
             for output in operation.outputs:
                 places.setdefault(output, len(places))
-        self._size = len(places)
+        before = _before_changes(late, watched, len(places))
+        self._size = len(places) + len(before)
         self._fed = [(places[each], each, each in watched) for each in fed]
         self._fetched = [places[each] if isinstance(each, Tensor) else None for each in fetches]
         self._early = len(early) if late else -1
         kept = {place for place in self._fetched if place is not None}
-        self._steps = list(_steps(ordered, places, kept, watched))
+        earlier = {**places, **before}
+        self._steps = list(_steps(ordered, places, kept, watched, earlier, len(early)))
 
     def is_differentiated(self, operation: Operation) -> bool:
         """Whether a gradient that this operation takes is itself differentiated."""
@@ -85,6 +89,8 @@ class Program:
                     values[place] = value
             for place in step.watched:
                 values[place] = _tracked(values[place])
+            for place, copy in step.copied:
+                values[copy] = values[place].clone()
             for place in step.frees:
                 values[place] = None
         return [None if place is None else values[place] for place in self._fetched]
@@ -126,24 +132,41 @@ def _differentiated(gradients: Sequence[Operation]) -> set[Operation]:
     return {each for last in gradients for each in _needed(last.inputs, ()) if each in others}
 
 
+def _before_changes(late: Sequence[Operation], watched: Collection[Tensor], free: int) -> dict[Tensor, int]:
+    """Places for what variables were, where they change before a gradient is taken of what was computed with them."""
+    if not any(each.watches for each in late):
+        return {}
+    changed = dict.fromkeys(variable.value() for each in late for variable in each.changes)
+    return {each: free + place for place, each in enumerate(each for each in changed if each not in watched)}
+
+
 def _steps(
-    ordered: Sequence[Operation], places: Mapping[Tensor, int], kept: set[int], watched: Collection[Tensor]
+    ordered: Sequence[Operation],
+    places: Mapping[Tensor, int],
+    kept: set[int],
+    watched: Collection[Tensor],
+    earlier: Mapping[Tensor, int],
+    early: int,
 ) -> Iterable[_Step]:
+    """Args: `earlier`, the places that the first `early` operations read."""
     last: dict[int, int] = {}
     for number, operation in enumerate(ordered):
-        for tensor in (*operation.inputs, *operation.outputs):
-            last[places[tensor]] = number
+        read = earlier if number < early else places
+        for place in (*(read[each] for each in operation.inputs), *(places[each] for each in operation.outputs)):
+            last[place] = number
     dying: dict[int, list[int]] = {}
     for place, number in last.items():
         if place not in kept:
             dying.setdefault(number, []).append(place)
     for number, operation in enumerate(ordered):
+        read = earlier if number < early else places
         yield _Step(
             operation,
-            tuple(places[each] for each in operation.inputs),
+            tuple(read[each] for each in operation.inputs),
             tuple(places[each] for each in operation.outputs),
             tuple(dying.get(number, ())),
             tuple(places[each] for each in operation.outputs if each in watched),
+            tuple((places[each], earlier[each]) for each in operation.outputs if earlier[each] != places[each]),
         )
 
 

@@ -184,7 +184,8 @@ class Variable(Operators):
                 before = run.state.value_of(self) if reads else None
                 return run.state.assign(self, change(before, new))
 
-        return apply(kind, assign, given, outputs=[(self.dtype, self.dims)], takes_run=True, effect=True, name=name)
+        outputs = [(self.dtype, self.dims)]
+        return apply(kind, assign, given, outputs=outputs, takes_run=True, effect=True, changes=(self,), name=name)
 
     def load(self, value: Any, session: Any = None) -> None:
         """Sets the variable in a session, at once."""

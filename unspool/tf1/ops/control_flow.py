@@ -106,6 +106,7 @@ def while_loop(
         takes_run=True,
         variables=(*test.variables, *turn.variables),
         effect=test.has_effects or turn.has_effects,
+        changes=(*test.changes, *turn.changes),
     )
     flows = [made] if isinstance(made, Tensor) else list(made)
     ended = [
@@ -236,6 +237,7 @@ def cond(
         takes_run=True,
         variables=(*branches[0].variables, *branches[1].variables),
         effect=branches[0].has_effects or branches[1].has_effects,
+        changes=(*branches[0].changes, *branches[1].changes),
     )
     flows = [made] if isinstance(made, Tensor) else list(made)
     return unflatten_as(results[0], flows)

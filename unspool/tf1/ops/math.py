@@ -187,6 +187,8 @@ def saturate_cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """The numbers, no less than one bound and no larger than the other."""
+    if isinstance(t, IndexedSlices):
+        return IndexedSlices(clip_by_value(t.values, clip_value_min, clip_value_max, name), t.indices, t.dense_dims)
     return elementwise(
         "ClipByValue",
         lambda value, low, high: torch.minimum(torch.maximum(value, low), high),
@@ -203,6 +205,8 @@ def _norm(value: torch.Tensor, axes: Any, keepdims: bool = True) -> torch.Tensor
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """A tensor, made shorter if its Euclidean norm is larger than `clip_norm`."""
+    if isinstance(t, IndexedSlices):
+        return IndexedSlices(clip_by_norm(t.values, clip_norm, axes, name), t.indices, t.dense_dims)
 
     def clip(value: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
         return value * bound / torch.maximum(_norm(value, axes), bound)

@@ -133,18 +133,24 @@ class Traced(RNNCell):
                 sources.append(sum(isinstance(each, int) for each in sources))
                 continue
             (variable,), name = tensor.op.variables, f"weight_{len(sources)}"
-            blank = torch.nn.Parameter(
-                torch.empty([size or 0 for size in variable.dims or ()], dtype=variable.dtype.torch), False
-            )
-            self.register_parameter(name, blank)
-            weights.add(blank, variable)
+            self._hang(name, variable, weights)
             sources.append(name)
+        direct = {tensor.op.variables for tensor in function.captured if tensor.op.type == "VariableV2"}
+        for number, variable in enumerate(function.variables):
+            if (variable,) not in direct:  # a cell inside reads it: a gradient must find it all the same
+                self._hang(f"inner_{number}", variable, weights)
         for constant in function.constants:
             name = f"constant_{len(sources)}"
             self.register_buffer(name, constant, persistent=False)
             sources.append(name)
         self._sources = tuple(sources)
         self.built = True
+
+    def _hang(self, name: str, variable: Variable, weights: Weights) -> None:
+        sizes = [size or 0 for size in variable.dims or ()]
+        blank = torch.nn.Parameter(torch.empty(sizes, dtype=variable.dtype.torch), False)
+        self.register_parameter(name, blank)
+        weights.add(blank, variable)
 
     @property
     def outside(self) -> list[Tensor]:

@@ -1,0 +1,96 @@
+"""Looking into a graph while it runs: printing, and functions of NumPy arrays."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from unspool.tf1.dtypes import as_dtype
+from unspool.tf1.operations import apply, as_tensor
+
+
+def print_(
+    input_: Any,
+    data: Sequence[Any],
+    message: str | None = None,
+    first_n: int | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """The same tensor; whenever it is computed, the data are printed to standard error (`tf.Print`).
+
+    Args:
+        input_: the tensor that passes through, with its gradient.
+        data: the tensors to print.
+        message: what to print before them.
+        first_n: how many times at most.
+        summarize: how many numbers of each; 3 by default.
+        name: the operation's name.
+    """
+    given, shown = as_tensor(input_), [as_tensor(each) for each in data]
+    most = 3 if summarize is None else summarize
+    count = 0
+
+    def show(run: Any, value: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+        nonlocal count
+        count += 1
+        if first_n is None or first_n < 0 or count <= first_n:
+            print((message or "") + "".join(_brief(each, most) for each in values), file=sys.stderr)
+        return value
+
+    outputs = [(given.dtype, given.dims)]
+    return apply("Print", show, given, *shown, name=name, outputs=outputs, takes_run=True)
+
+
+def _brief(value: torch.Tensor, most: int) -> str:
+    flat = value.detach().reshape(-1)
+    numbers = flat.tolist() if most < 0 else flat[:most].tolist()
+    words = " ".join(f"{each:g}" if isinstance(each, float) else str(int(each)) for each in numbers)
+    return f"[{words}{'...' if len(numbers) < len(flat) else ''}]"
+
+
+def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: Any = None) -> Any:  # noqa: N803
+    """What a Python function of NumPy arrays returns when the graph runs; no gradient goes through it.
+
+    Args:
+        func: takes arrays to an array, or to a sequence of them.
+        inp: the tensors whose values it takes.
+        Tout: the dtype of what it returns, or a list of them.
+        stateful: accepted; it is called whenever its result is needed.
+        name: the operation's name.
+
+    Raises:
+        InvalidArgumentError: in a run, if it returns other dtypes, or not as many arrays.
+
+    >>> from unspool import tf1 as tf
+    >>> tf.Session().run(tf.py_func(np.sort, [tf.constant([3, 1, 2])], tf.int32))
+    array([1, 2, 3], dtype=int32)
+    """
+    several = isinstance(Tout, list | tuple)
+    kinds = [as_dtype(each) for each in (Tout if several else [Tout])]
+
+    def call(run: Any, *values: torch.Tensor) -> Any:
+        made = func(*(each.detach().cpu().numpy() for each in values))
+        arrays = [] if made is None else list(made) if isinstance(made, list | tuple) else [made]
+        if len(arrays) != len(kinds):
+            raise ValueError(f"{_called(func)} returned {len(arrays)} values, but Tout has {len(kinds)}")
+        found: list[torch.Tensor] = []
+        for place, (each, kind) in enumerate(zip(arrays, kinds, strict=True)):
+            value = torch.from_numpy(np.array(each))
+            if value.dtype != kind.torch:
+                given = as_dtype(value.dtype).name
+                raise ValueError(f"{place}-th value returned by {_called(func)} is {given}, but expects {kind.name}")
+            found.append(value.to(run.state.device))
+        return found[0] if len(found) == 1 else found
+
+    outputs = [(kind, None) for kind in kinds]
+    made = apply("PyFunc", call, *inp, name=name, outputs=outputs, takes_run=True)
+    return [made] if several and len(kinds) == 1 else made
+
+
+def _called(func: Any) -> str:
+    return getattr(func, "__name__", "the function")
