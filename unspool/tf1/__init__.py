@@ -140,51 +140,12 @@ from unspool.tf1.namespace import missing
 from unspool.tf1.operations import (
     constant as constant,
 )
-from unspool.tf1.ops import array, control_flow, math
-from unspool.tf1.ops.array import (
-    boolean_mask as boolean_mask,
-)
-from unspool.tf1.ops.array import (
-    broadcast_to as broadcast_to,
-)
-from unspool.tf1.ops.array import (
-    concat as concat,
-)
+from unspool.tf1.ops import control_flow, creation, math, slicing
 from unspool.tf1.ops.array import (
     expand_dims as expand_dims,
 )
 from unspool.tf1.ops.array import (
-    eye as eye,
-)
-from unspool.tf1.ops.array import (
-    fill as fill,
-)
-from unspool.tf1.ops.array import (
-    gather as gather,
-)
-from unspool.tf1.ops.array import (
-    gather_nd as gather_nd,
-)
-from unspool.tf1.ops.array import (
     identity as identity,
-)
-from unspool.tf1.ops.array import (
-    linspace as linspace,
-)
-from unspool.tf1.ops.array import (
-    matrix_band_part as matrix_band_part,
-)
-from unspool.tf1.ops.array import (
-    one_hot as one_hot,
-)
-from unspool.tf1.ops.array import (
-    ones as ones,
-)
-from unspool.tf1.ops.array import (
-    ones_like as ones_like,
-)
-from unspool.tf1.ops.array import (
-    pad as pad,
 )
 from unspool.tf1.ops.array import (
     placeholder as placeholder,
@@ -199,52 +160,16 @@ from unspool.tf1.ops.array import (
     reshape as reshape,
 )
 from unspool.tf1.ops.array import (
-    reverse as reverse,
-)
-from unspool.tf1.ops.array import (
-    reverse_sequence as reverse_sequence,
-)
-from unspool.tf1.ops.array import (
-    sequence_mask as sequence_mask,
-)
-from unspool.tf1.ops.array import (
     shape as shape,
 )
 from unspool.tf1.ops.array import (
     size as size,
 )
 from unspool.tf1.ops.array import (
-    split as split,
-)
-from unspool.tf1.ops.array import (
     squeeze as squeeze,
 )
 from unspool.tf1.ops.array import (
-    stack as stack,
-)
-from unspool.tf1.ops.array import (
-    strided_slice as strided_slice,
-)
-from unspool.tf1.ops.array import (
-    tile as tile,
-)
-from unspool.tf1.ops.array import (
     transpose as transpose,
-)
-from unspool.tf1.ops.array import (
-    unique as unique,
-)
-from unspool.tf1.ops.array import (
-    unstack as unstack,
-)
-from unspool.tf1.ops.array import (
-    where as where,
-)
-from unspool.tf1.ops.array import (
-    zeros as zeros,
-)
-from unspool.tf1.ops.array import (
-    zeros_like as zeros_like,
 )
 from unspool.tf1.ops.control_flow import (
     case as case,
@@ -264,6 +189,60 @@ from unspool.tf1.ops.control_flow import (
 from unspool.tf1.ops.control_flow import (
     while_loop as while_loop,
 )
+from unspool.tf1.ops.creation import (
+    eye as eye,
+)
+from unspool.tf1.ops.creation import (
+    fill as fill,
+)
+from unspool.tf1.ops.creation import (
+    linspace as linspace,
+)
+from unspool.tf1.ops.creation import (
+    one_hot as one_hot,
+)
+from unspool.tf1.ops.creation import (
+    ones as ones,
+)
+from unspool.tf1.ops.creation import (
+    ones_like as ones_like,
+)
+from unspool.tf1.ops.creation import (
+    sequence_mask as sequence_mask,
+)
+from unspool.tf1.ops.creation import (
+    zeros as zeros,
+)
+from unspool.tf1.ops.creation import (
+    zeros_like as zeros_like,
+)
+from unspool.tf1.ops.joining import (
+    broadcast_to as broadcast_to,
+)
+from unspool.tf1.ops.joining import (
+    concat as concat,
+)
+from unspool.tf1.ops.joining import (
+    pad as pad,
+)
+from unspool.tf1.ops.joining import (
+    reverse as reverse,
+)
+from unspool.tf1.ops.joining import (
+    reverse_sequence as reverse_sequence,
+)
+from unspool.tf1.ops.joining import (
+    split as split,
+)
+from unspool.tf1.ops.joining import (
+    stack as stack,
+)
+from unspool.tf1.ops.joining import (
+    tile as tile,
+)
+from unspool.tf1.ops.joining import (
+    unstack as unstack,
+)
 from unspool.tf1.ops.math import (
     acos as acos,
 )
@@ -272,12 +251,6 @@ from unspool.tf1.ops.math import (
 )
 from unspool.tf1.ops.math import (
     add_n as add_n,
-)
-from unspool.tf1.ops.math import (
-    argmax as argmax,
-)
-from unspool.tf1.ops.math import (
-    argmin as argmin,
 )
 from unspool.tf1.ops.math import (
     asin as asin,
@@ -310,9 +283,6 @@ from unspool.tf1.ops.math import (
     cosh as cosh,
 )
 from unspool.tf1.ops.math import (
-    cumsum as cumsum,
-)
-from unspool.tf1.ops.math import (
     div as div,
 )
 from unspool.tf1.ops.math import (
@@ -320,9 +290,6 @@ from unspool.tf1.ops.math import (
 )
 from unspool.tf1.ops.math import (
     divide as divide,
-)
-from unspool.tf1.ops.math import (
-    einsum as einsum,
 )
 from unspool.tf1.ops.math import (
     equal as equal,
@@ -394,9 +361,6 @@ from unspool.tf1.ops.math import (
     logical_xor as logical_xor,
 )
 from unspool.tf1.ops.math import (
-    matmul as matmul,
-)
-from unspool.tf1.ops.math import (
     maximum as maximum,
 )
 from unspool.tf1.ops.math import (
@@ -412,9 +376,6 @@ from unspool.tf1.ops.math import (
     negative as negative,
 )
 from unspool.tf1.ops.math import (
-    norm as norm,
-)
-from unspool.tf1.ops.math import (
     not_equal as not_equal,
 )
 from unspool.tf1.ops.math import (
@@ -422,30 +383,6 @@ from unspool.tf1.ops.math import (
 )
 from unspool.tf1.ops.math import (
     reciprocal as reciprocal,
-)
-from unspool.tf1.ops.math import (
-    reduce_all as reduce_all,
-)
-from unspool.tf1.ops.math import (
-    reduce_any as reduce_any,
-)
-from unspool.tf1.ops.math import (
-    reduce_logsumexp as reduce_logsumexp,
-)
-from unspool.tf1.ops.math import (
-    reduce_max as reduce_max,
-)
-from unspool.tf1.ops.math import (
-    reduce_mean as reduce_mean,
-)
-from unspool.tf1.ops.math import (
-    reduce_min as reduce_min,
-)
-from unspool.tf1.ops.math import (
-    reduce_prod as reduce_prod,
-)
-from unspool.tf1.ops.math import (
-    reduce_sum as reduce_sum,
 )
 from unspool.tf1.ops.math import (
     rsqrt as rsqrt,
@@ -484,9 +421,6 @@ from unspool.tf1.ops.math import (
     tanh as tanh,
 )
 from unspool.tf1.ops.math import (
-    tensordot as tensordot,
-)
-from unspool.tf1.ops.math import (
     to_double as to_double,
 )
 from unspool.tf1.ops.math import (
@@ -500,6 +434,15 @@ from unspool.tf1.ops.math import (
 )
 from unspool.tf1.ops.math import (
     truediv as truediv,
+)
+from unspool.tf1.ops.products import (
+    einsum as einsum,
+)
+from unspool.tf1.ops.products import (
+    matmul as matmul,
+)
+from unspool.tf1.ops.products import (
+    tensordot as tensordot,
 )
 from unspool.tf1.ops.random import (
     multinomial as multinomial,
@@ -515,6 +458,63 @@ from unspool.tf1.ops.random import (
 )
 from unspool.tf1.ops.random import (
     truncated_normal as truncated_normal,
+)
+from unspool.tf1.ops.reductions import (
+    argmax as argmax,
+)
+from unspool.tf1.ops.reductions import (
+    argmin as argmin,
+)
+from unspool.tf1.ops.reductions import (
+    cumsum as cumsum,
+)
+from unspool.tf1.ops.reductions import (
+    norm as norm,
+)
+from unspool.tf1.ops.reductions import (
+    reduce_all as reduce_all,
+)
+from unspool.tf1.ops.reductions import (
+    reduce_any as reduce_any,
+)
+from unspool.tf1.ops.reductions import (
+    reduce_logsumexp as reduce_logsumexp,
+)
+from unspool.tf1.ops.reductions import (
+    reduce_max as reduce_max,
+)
+from unspool.tf1.ops.reductions import (
+    reduce_mean as reduce_mean,
+)
+from unspool.tf1.ops.reductions import (
+    reduce_min as reduce_min,
+)
+from unspool.tf1.ops.reductions import (
+    reduce_prod as reduce_prod,
+)
+from unspool.tf1.ops.reductions import (
+    reduce_sum as reduce_sum,
+)
+from unspool.tf1.ops.slicing import (
+    boolean_mask as boolean_mask,
+)
+from unspool.tf1.ops.slicing import (
+    gather as gather,
+)
+from unspool.tf1.ops.slicing import (
+    gather_nd as gather_nd,
+)
+from unspool.tf1.ops.slicing import (
+    matrix_band_part as matrix_band_part,
+)
+from unspool.tf1.ops.slicing import (
+    strided_slice as strided_slice,
+)
+from unspool.tf1.ops.slicing import (
+    unique as unique,
+)
+from unspool.tf1.ops.slicing import (
+    where as where,
 )
 from unspool.tf1.scopes import (
     AUTO_REUSE as AUTO_REUSE,
@@ -611,8 +611,8 @@ from unspool.tf1.variables import (
 
 bool = dtypes.bool_
 convert_to_tensor = operations.as_tensor
-range = array.range_
-slice = array.slice_
+range = creation.range_
+slice = slicing.slice_
 Assert = control_flow.assert_
 tuple = control_flow.tuple_
 abs = math.abs_

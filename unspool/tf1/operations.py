@@ -51,15 +51,38 @@ def apply(
     return made[0] if len(made) == 1 else made
 
 
+FRACTIONS, NUMBERS, TRUTHS = "fractions", "numbers", "truths"
+"""What an operation may be limited to: floats, anything but bool, bool."""
+
+
 def elementwise(
-    kind: str, function: Callable[..., Any], *inputs: Any, name: str | None = None, dtype: DType | None = None
+    kind: str,
+    function: Callable[..., Any],
+    *inputs: Any,
+    name: str | None = None,
+    dtype: DType | None = None,
+    takes: str | None = None,
 ) -> Any:
     """An operation on tensors of one dtype that are stretched to one shape; numbers take the tensors' dtype."""
     if any(isinstance(each, torch.Tensor) for each in inputs):
         return apply(kind, function, *inputs)
     read = same_dtype(kind, *inputs)
+    check_takes(kind, read[0], takes)
     shape = broadcast(kind, *(each.dims for each in read))
     return apply(kind, function, *read, name=name, outputs=[(dtype or read[0].dtype, shape)])
+
+
+def check_takes(kind: str, tensor: Tensor, takes: str | None) -> None:
+    """Raises `TypeError` if an operation is limited to other dtypes."""
+    dtype = tensor.dtype
+    fine = {
+        None: True,
+        FRACTIONS: dtype.is_floating or dtype.is_complex,
+        NUMBERS: not dtype.is_bool,
+        TRUTHS: dtype.is_bool,
+    }[takes]
+    if not fine:
+        raise TypeError(f"{kind} is an operation on {takes}, but {tensor.name} is {dtype.name}; use tf.cast")
 
 
 def same_dtype(kind: str, *inputs: Any) -> list[Tensor]:
@@ -67,7 +90,7 @@ def same_dtype(kind: str, *inputs: Any) -> list[Tensor]:
     first = next((as_tensor(each).dtype for each in inputs if isinstance(each, Operators)), None)
     if first is None:
         first = as_tensor(inputs[0]).dtype
-    read = [as_tensor(each, first) for each in inputs]
+    read = [as_tensor(each, None if isinstance(each, Operators) else first) for each in inputs]
     for each in read:
         if each.dtype is not first:
             raise TypeError(
@@ -144,8 +167,11 @@ def as_array(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
             return _narrowed(given)
         return given
     wanted = np.float32 if dtype.name == "bfloat16" else dtype.as_numpy_dtype
-    if given.dtype.kind in "fc" and not (dtype.is_floating or dtype.is_complex) and given.size:
-        raise TypeError(f"Expected {dtype.name}, but got {value!r}, which has fractions")
+    if python and given.size:  # arrays are rounded, as in TensorFlow
+        if given.dtype.kind in "fc" and not (dtype.is_floating or dtype.is_complex):
+            raise TypeError(f"Expected {dtype.name}, but got {value!r}, which has fractions")
+        if given.dtype.kind != "b" and dtype.is_bool:
+            raise TypeError(f"Expected {dtype.name}, but got {value!r}")
     return given.astype(wanted)
 
 
@@ -159,6 +185,37 @@ def as_torch(value: Any, others: Sequence[Any]) -> Any:
     made = torch.as_tensor(value, device=like.device)
     floating = isinstance(value, float) and like.is_floating_point()
     return made.to(like.dtype) if floating or isinstance(value, int) else made
+
+
+def as_sizes(shape: Any) -> Tensor:
+    """A shape as a tensor of ints; `Dimension`s and tensors may stand in it."""
+    if isinstance(shape, Operators):
+        return as_tensor(shape)
+    if isinstance(shape, TensorShape):
+        if not shape.is_fully_defined():
+            raise ValueError(
+                f"a shape for values must be known, but is {shape}; tf.shape(x) is one when the graph runs"
+            )
+        shape = shape.as_list()
+    entries = list(shape) if hasattr(shape, "__iter__") else [shape]
+    if any(each is None or isinstance(each, float | np.floating) for each in entries):
+        raise TypeError(f"a shape is made of ints, but is {entries}; tf.shape(x)[0] is a size when the graph runs")
+    entries = [each if isinstance(each, Operators) else int(each) for each in entries]
+    return as_tensor(entries if entries else np.zeros(0, np.int32), name="shape")
+
+
+def as_axis(axis: Any) -> int | Tensor:
+    """An axis: a number, if it is known when the graph is built, or else a tensor."""
+    if not isinstance(axis, Operators):
+        return int(axis)
+    given = as_tensor(axis)
+    return given if given.known is None or given.known.dtype == object else int(given.known.item())
+
+
+def check_axis(kind: str, axis: int, rank: int | None) -> None:
+    """Raises `ValueError` if there is no such axis."""
+    if rank is not None and not -rank <= axis < rank:
+        raise ValueError(f"{kind}: axis {axis} is not in [{-rank}, {rank})")
 
 
 def known_ints(tensor: Any) -> list[int | None] | None:
@@ -177,7 +234,7 @@ def _leaves(value: Any) -> list[Any]:
 
 def _packed(value: Any, dtype: Any, name: str | None) -> Tensor:
     """A list with tensors in it, as one tensor."""
-    from unspool.tf1.ops.array import stack
+    from unspool.tf1.ops.joining import stack
 
     first = next(each for each in _leaves(value) if isinstance(each, Operators))
     wanted = as_tensor(first).dtype if dtype is None else as_dtype(dtype)

@@ -101,8 +101,8 @@ def _needed(fetches: Iterable[Tensor | Operation], fed: Collection[Tensor]) -> l
     waiting = [each.op if isinstance(each, Tensor) else each for each in fetches if each not in fed]
     while waiting:
         operation = waiting.pop()
-        if operation in found:
-            continue
+        if operation in found or (operation.outputs and all(each in fed for each in operation.outputs)):
+            continue  # what is fed is not computed, whoever waits for it
         found.add(operation)
         waiting += operation.control_inputs
         waiting += [each.op for each in operation.inputs if each not in fed]

@@ -8,8 +8,7 @@ import torch
 
 from unspool.tf1.dtypes import as_dtype, float32, int64
 from unspool.tf1.initializers import truncated_normal_
-from unspool.tf1.operations import apply, as_tensor, known_ints
-from unspool.tf1.ops.array import as_sizes
+from unspool.tf1.operations import apply, as_sizes, as_tensor, known_ints
 from unspool.tf1.seeds import Draw
 
 
