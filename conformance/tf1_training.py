@@ -1,4 +1,4 @@
-"""Lets TensorFlow run the small trainings of `tests/tf1_training.py`, and keeps what comes out in `tests/data/tf1`.
+"""Lets TensorFlow run the small trainings of `tests/tf1_training.py`, and keeps it in `tests/data/tf1_training`.
 
     python -m conformance.tf1_training
 
@@ -16,7 +16,6 @@ from typing import Any
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import numpy as np
 import tensorflow as tf
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +23,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import tf1_layers  # noqa: E402
 import tf1_losses  # noqa: E402
+import tf1_recorded  # noqa: E402
 import tf1_training  # noqa: E402
 
 tf1: Any = tf.compat.v1
@@ -43,15 +43,9 @@ def main() -> None:
     optimizers["two_of_them"] = run(tf1_training.two_of_them)
     optimizers["decays"] = run(tf1_training.decays)
     optimizers["moving_averages"] = run(tf1_training.moving_averages)
-    keep("optimizers", optimizers)
-    keep("layers", {each.__name__: run(each) for each in tf1_layers.ALL})
-    keep("losses", {each.__name__: run(each) for each in tf1_losses.ALL})
-
-
-def keep(name: str, made: dict[str, dict[str, Any]]) -> None:
-    """Writes arrays under `case:array`."""
-    flat = {f"{case}:{key}": value for case, arrays in made.items() for key, value in arrays.items()}
-    np.savez_compressed(ROOT / "tests" / "data" / "tf1" / f"{name}.npz", **flat)
+    tf1_recorded.record("optimizers", optimizers)
+    tf1_recorded.record("layers", {each.__name__: run(each) for each in tf1_layers.ALL})
+    tf1_recorded.record("losses", {each.__name__: run(each) for each in tf1_losses.ALL})
 
 
 if __name__ == "__main__":

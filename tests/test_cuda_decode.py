@@ -96,6 +96,26 @@ def test_blocks_of_steps_give_the_numbers_of_the_cpu(kind: str, monkeypatch: pyt
     assert replays
 
 
+@pytest.mark.parametrize("rows", [1, 5, 64, 70])
+def test_few_rows_in_float32_say_what_the_cpu_says_in_float64(rows: int) -> None:
+    torch.manual_seed(0)
+    cell, layer, table = LSTMCell(64, input_size=32), nn.Linear(64, 100), 3 * torch.randn(100, 32)
+    start = torch.arange(rows) % 100
+    said: list[Tensor] = []
+    for device, dtype in (("cpu", torch.float64), *[("cuda", torch.float32)] * 3):  # at last, all blocks are replayed
+        cell.to(device, dtype), layer.to(device, dtype)
+        helper = GreedyEmbeddingHelper(table.to(device, dtype), start.to(device), 99)
+        with torch.device(device):
+            state = cell.zero_state(rows, dtype)
+        with torch.no_grad():
+            outputs, _, _ = dynamic_decode(
+                BasicDecoder(cell, helper, state, layer, keep_outputs=False), maximum_iterations=70
+            )
+        said.append(outputs.sample_id.cpu())
+    assert len(said[0].unique()) > 20
+    assert all(torch.equal(each, said[0]) for each in said)
+
+
 def test_a_greedy_stream_takes_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     cell, layer, table = model("LSTM", "cuda")
     helper = GreedyEmbeddingHelper(table, torch.arange(B, device="cuda") + 3, END)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from unspool import (
 )
 from unspool.decode import decoder as decoders
 from unspool.decode.blocks import Blocks
+from unspool.engine import planning
 from unspool.structure import flatten
 
 B, V, E, H, END = 6, 5, 4, 8, 2
@@ -172,7 +175,39 @@ def test_rows_that_have_ended_are_left_out(in_blocks: list[Blocks], monkeypatch:
     lengths = decoded("matrix", 15)[-1]
     assert lengths.min() < lengths.max()
     (blocks,) = in_blocks
-    assert len(blocks._rows) < B  # pyright: ignore[reportPrivateUsage]
+    assert blocks.rows < B
+
+
+def test_a_decode_like_the_last_one_is_seen_at_a_glance(
+    in_blocks: list[Blocks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = decoder("module")
+    helper: Any = one.helper
+
+    def ids(end_token: int) -> Tensor:
+        again = GreedyEmbeddingHelper(one.helper.embedding.as_module(), helper.start_tokens, end_token)  # pyright: ignore
+        same = BasicDecoder(one.cell, again, one.initial_state, one.output_layer)
+        with torch.no_grad():
+            return dynamic_decode(same, maximum_iterations=7)[0].sample_id
+
+    first = ids(END)
+    watch = planning.Watch
+    monkeypatch.setattr(planning, "Watch", lambda _: pytest.fail("a second look"))
+    assert torch.equal(ids(END), first)
+    monkeypatch.setattr(planning, "Watch", watch)
+    assert not torch.equal(ids(3), first)  # another model
+    assert len(in_blocks) == 3
+
+
+def test_a_decode_does_not_keep_its_cell(in_blocks: list[Blocks]) -> None:
+    one = decoder("module")
+    with torch.no_grad():
+        dynamic_decode(one, maximum_iterations=3)
+    kept = weakref.ref(one.cell)
+    in_blocks.clear()
+    del one
+    gc.collect()
+    assert kept() is None
 
 
 @pytest.mark.parametrize("why", ["gradients", "looking", "a function", "sampling"])

@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from unspool.engine.emit.kernels import Kernel, Pointwise, join_pointwise
+from unspool.engine.emit.cuda.join import join_pointwise
+from unspool.engine.emit.cuda.kernel import Kernel
+from unspool.engine.emit.cuda.pointwise import Pointwise
 from unspool.engine.emit.python import as_python
 from unspool.engine.graph import aten
 from unspool.engine.program import Instruction, Kind, Program, Value
@@ -175,7 +177,23 @@ def test_the_largest_of_each_row_has_a_kernel(dim: int) -> None:
     ids = Value("ids", (), torch.int64)
     program = Program((x,), (Instruction(Kind.OTHER, aten.argmax.default, (x, dim), {}, (ids,)),), (ids,))
     (kernel,) = kernels(check(program, torch.randn(3, 4)))
-    assert "blockIdx.x * 4" in kernel.source
+    assert "x_at + i0 * 4;" in kernel.source
+
+
+def test_what_follows_from_the_largest_is_in_its_kernel() -> None:
+    ids, ended = Value("ids", (), torch.int64), Value("ended", (), torch.bool)
+    now, either = Value("now", (), torch.bool), Value("either", (), torch.bool)
+    program = Program(
+        (x, ended),
+        (
+            Instruction(Kind.OTHER, aten.argmax.default, (x, -1), {}, (ids,)),
+            pointwise(aten.eq.Scalar, now, ids, 2),
+            pointwise(aten.bitwise_or.Tensor, either, ended, now),
+        ),
+        (either, ids),
+    )
+    together = check(program, torch.randn(3, 4), torch.tensor([False, False, True]))
+    assert len(together.instructions) == len(kernels(together)) == 1
 
 
 def test_the_largest_along_another_axis_is_left_to_torch() -> None:

@@ -108,7 +108,7 @@ class Decoder(ABC):
         return None
 
     def in_blocks(self, inputs: Structure) -> Blocks | None:
-        """A decode from the start, with these inputs, by blocks of steps, if there is such a way."""
+        """A decode from the start, where no row is finished, by blocks of steps, if there is such a way."""
         return None
 
     def free_running(self, inputs: Structure, state: Structure) -> FreeRunning | None:
@@ -277,7 +277,7 @@ class BasicDecoder(Decoder):
             return None  # or it would be planned anew at every decode
         model = ClosedModel(self.cell, self.output_layer, embedding, size, end_token)
         ids = tokens.long()
-        nothing, state = torch.zeros(len(ids), 0, device=device), (start, ids, torch.zeros_like(ids, dtype=torch.bool))
+        nothing, state = torch.empty(len(ids), 0, device=device), (start, ids, torch.zeros_like(ids, dtype=torch.bool))
         try:
             said = len(flatten(start))
             stepper = Stepper(model, nothing, state, flatten(zeros)[0].dtype, self.cell, watched=[said])
@@ -286,7 +286,7 @@ class BasicDecoder(Decoder):
             return None
         padding = self.output_padding
         paddings = [0] * (len(flatten(size)) + 1) if padding is None else flatten(padding)
-        return Blocks(stepper, self.as_output, paddings, ids, start, end_token)
+        return Blocks(stepper, self.as_output, paddings, state, end_token)
 
     def _wants_gradients(self, inputs: Structure, state: Structure) -> bool:
         """Whether somebody may ask for gradients."""
@@ -314,7 +314,7 @@ class BasicDecoder(Decoder):
         except CannotPlanError as reason:
             _say_once(self.cell, "is decoded with all rows at every step", str(reason))
             return None
-        return FreeRunning(stepper, helper, self.as_output, inputs, state)
+        return FreeRunning(stepper, helper, self.keep_outputs, inputs, state)
 
     def _zeros_out(self) -> Structure:
         """What zeros in the place of the cell's output come to: tensors with the sizes and dtypes of the outputs."""

@@ -105,19 +105,19 @@ def check_decoder(decoder: Any) -> None:
 
 def run_at_once(decoder: Decoder, progress: Progress, bound: int) -> None:
     """All steps, if the decoder knows a quicker way than one after another with all rows."""
+    blocks = decoder.in_blocks(progress.inputs) if bound else None
+    if blocks is not None:
+        outputs, progress.lengths = blocks.run(bound)
+        progress.outputs.take(outputs)
+        progress.state, progress.finished = blocks.final_state(), blocks.finished()
+        progress.time = bound
+        return
     running = progress.running()
     known = decoder.known_steps(bound) if running and bound else None
     if known is not None:
         outputs, progress.state, progress.lengths = known
         progress.outputs.take(outputs)
         progress.time, progress.finished = bound, torch.ones_like(progress.finished)
-        return
-    blocks = decoder.in_blocks(progress.inputs) if bound and running == len(progress.finished) else None
-    if blocks is not None:
-        outputs, progress.lengths = blocks.run(bound)
-        progress.outputs.take(outputs)
-        progress.state, progress.finished = blocks.final_state(), blocks.finished()
-        progress.time = bound
         return
     free = decoder.free_running(progress.inputs, progress.state) if running else None
     if free is not None:

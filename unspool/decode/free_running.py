@@ -6,8 +6,6 @@ not, only the rows that still run are computed: a decode of rows with different 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -26,7 +24,7 @@ class FreeRunning:
     Args:
         stepper: runs a `Model`.
         helper: samples from its outputs, and says what is read next.
-        as_output: what is put out, from the model's output and what was sampled.
+        keep_outputs: whether the model's outputs are put out, besides what was sampled.
         inputs, state: what the first step reads, with all rows.
     """
 
@@ -34,16 +32,19 @@ class FreeRunning:
         self,
         stepper: Stepper,
         helper: RowHelper,
-        as_output: Callable[[Structure, Tensor], Structure],
+        keep_outputs: bool,
         inputs: Structure,
         state: Structure,
     ) -> None:
-        self._stepper, self._helper, self._as_output = stepper, helper, as_output
+        self._stepper, self._helper, self._keep_outputs = stepper, helper, keep_outputs
         self._inputs: Structure = inputs
-        self._state: Structure = state
-        self._final = [leaf.clone() for leaf in flatten(state)]
+        # Steps are short: structures are taken apart once, not at each of them.
+        self._like, leaves = state, flatten(state)
+        self._final = [leaf.clone() for leaf in leaves]
         device, count = flatten(inputs)[0].device, len(flatten(inputs)[0])
-        self._ids = torch.zeros(count, dtype=torch.int64, device=device)
+        self._state: list[Tensor] = [*leaves, torch.zeros(count, dtype=torch.int64, device=device)]
+        """The leaves of the state, and the ids that had the largest logits."""
+        self._owned = False
         self._rows = torch.arange(count, device=device)
         self._ended: Tensor = torch.zeros(count, dtype=torch.bool, device=device)
         self.every = 1 if device.type == "cpu" else LOOKS
@@ -64,25 +65,30 @@ class FreeRunning:
         if bool(finished.any()):
             self._drop()
 
-    def step(self) -> tuple[Structure, Tensor]:
-        """One step: what is put out for the rows that took part, and which these are."""
+    def step(self) -> tuple[list[Tensor], Tensor]:
+        """One step: the leaves of what is put out for the rows that took part, and which these are."""
         rows, ended = self._rows, self._ended
-        output, (state, self._ids) = self._stepper(self._inputs, (self._state, self._ids))
-        ids = self._ids.int() if self._helper.takes_largest else self._helper.sample(output, rows)
-        finished, self._inputs = self._helper.follow(ids)
-        self.row_steps += len(rows)
+        outputs, state = self._stepper.advance(flatten(self._inputs), self._state, owned=self._owned)
+        if self._helper.takes_largest:
+            finished, self._inputs = self._helper.follow(state[-1])
+            ids = state[-1].int()
+        else:
+            ids = self._helper.sample(unflatten_as(self._stepper.output_size, outputs), rows)
+            finished, self._inputs = self._helper.follow(ids)
+        self.row_steps += rows.shape[0]
         self._time += 1
         if self.every == 1:
-            self._state, self._ended = state, finished
+            self._state, self._ended, self._owned = state, finished, True
         else:  # some may have ended since the last look
-            self._state = map_structure(lambda new, old: torch.where(beside(ended, new), old, new), state, self._state)
+            pairs = zip(state, self._state, strict=True)
+            self._state = [torch.where(beside(ended, new), old, new) for new, old in pairs]
             self._ended = ended | finished
             self._lengths[rows] += (~ended).int()
         if self._time % self.every == 0 and bool(self._ended.any()):
             if self.every == 1:
                 self._lengths[rows[self._ended]] = self._time
             self._drop()
-        return self._as_output(output, ids), rows
+        return [*outputs, ids] if self._keep_outputs else [ids], rows
 
     def inputs(self) -> Structure:
         """What the next step reads; zeros for rows that have ended."""
@@ -93,8 +99,8 @@ class FreeRunning:
 
     def final_state(self) -> Structure:
         """The state of each row after its last step."""
-        pairs = zip(self._final, flatten(self._state), strict=True)
-        return unflatten_as(self._state, [final.index_copy(0, self._rows, leaf) for final, leaf in pairs])
+        pairs = zip(self._final, self._state, strict=False)  # but for the ids
+        return unflatten_as(self._like, [final.index_copy(0, self._rows, leaf) for final, leaf in pairs])
 
     def finished(self) -> Tensor:
         """Which rows have come to their end."""
@@ -109,10 +115,10 @@ class FreeRunning:
     def _drop(self) -> None:
         """Leaves out the rows that have ended."""
         over, kept = self._ended.nonzero()[:, 0], (~self._ended).nonzero()[:, 0]
-        for final, leaf in zip(self._final, flatten(self._state), strict=True):
+        for final, leaf in zip(self._final, self._state, strict=False):
             final[self._rows[over]] = leaf[over]
         self._inputs, self._state = (
             map_structure(lambda leaf: leaf.index_select(0, kept), each) for each in (self._inputs, self._state)
         )
         self._stepper.keep(kept)
-        self._rows, self._ended, self._ids = self._rows[kept], self._ended[kept], self._ids[kept]
+        self._rows, self._ended = self._rows[kept], self._ended[kept]

@@ -15,8 +15,12 @@ class Layered(nn.Module):
 
     def __init__(self, cell: Any, layer: Any, output_size: Structure) -> None:
         super().__init__()
-        self.cell, self.layer = cell, layer
-        self.state_size, self.output_size = cell.state_size, output_size
+        self.cell, self.layer, self.output_size = cell, layer, output_size
+
+    @property
+    def state_size(self) -> Structure:
+        """The cell's."""
+        return self.cell.state_size
 
     def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step of both."""
@@ -36,7 +40,12 @@ class Model(nn.Module):
     def __init__(self, cell: Any, layer: Any, output_size: Structure, samples: bool) -> None:
         super().__init__()
         self.cell, self.layer, self.samples = cell, layer, samples
-        self.state_size, self.output_size = (cell.state_size, torch.Size([])), output_size
+        self.output_size = output_size
+
+    @property
+    def state_size(self) -> Structure:
+        """The cell's, and an id's."""
+        return (self.cell.state_size, torch.Size([]))
 
     def forward(self, inputs: Structure, state: tuple[Structure, Tensor]) -> tuple[Structure, tuple[Structure, Tensor]]:
         """One step of all."""
@@ -60,8 +69,12 @@ class ClosedModel(nn.Module):
     def __init__(self, cell: Any, layer: Any, embedding: Any, output_size: Structure, end_token: int) -> None:
         super().__init__()
         self.cell, self.layer, self.embedding, self.end_token = cell, layer, embedding, end_token
-        self.state_size = (cell.state_size, torch.Size([]), torch.Size([]))
         self.output_size = output_size
+
+    @property
+    def state_size(self) -> Structure:
+        """The cell's, an id's, and that of whether a row has ended."""
+        return (self.cell.state_size, torch.Size([]), torch.Size([]))
 
     def forward(self, inputs: Tensor, state: tuple[Structure, Tensor, Tensor]) -> tuple[Structure, Structure]:
         """One step; the state is the cell's, the id that is read, and whether the row has ended."""

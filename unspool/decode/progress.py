@@ -107,10 +107,9 @@ class Outputs:
         check_same_structure(self._sizes, outputs, name="the decoder's outputs", like="decoder.output_size")
         self._whole = flatten(outputs)
 
-    def append_rows(self, output: Structure, rows: Tensor) -> None:
-        """Adds what a step put out for some rows; the others get their padding."""
-        leaves = flatten(output)
-        if len(rows) < self._kinds[0][0][0]:
+    def append_rows(self, leaves: list[Tensor], rows: Tensor) -> None:
+        """Adds the leaves of what a step put out for some rows; the others get their padding."""
+        if rows.shape[0] < self._kinds[0][0][0]:
             for k, (shape, _, padding) in enumerate(self._kinds):
                 whole = leaves[k].new_full(shape, padding)
                 whole[rows] = leaves[k]

@@ -19,7 +19,7 @@ def as_token(token: Any, name: str) -> int:
     >>> as_token(torch.tensor(3), "end_token")
     3
     """
-    return int(_as_ids(token, name, 0, "a scalar"))
+    return token if type(token) is int else int(_as_ids(token, name, 0, "a scalar"))
 
 
 def as_tokens(tokens: Any, name: str) -> Tensor:
@@ -79,7 +79,12 @@ class Embedding:
         if wrong.any():
             place = [int(index) for index in wrong.nonzero()[0]]
             found = int(ids[wrong][0])
-            raise ValueError(f"{name}{place or ''} is {found}, which is {self._beyond()}")
+            raise ValueError(f"{name}{place} is {found}, which is {self._beyond()}")
+
+    def check_id(self, number: int, name: str) -> None:
+        """Raises `ValueError` if there is no such id."""
+        if number < 0 or (self.rows is not None and number >= self.rows):
+            raise ValueError(f"{name} is {number}, which is {self._beyond()}")
 
     def check_logits(self, logits: int) -> None:
         """Raises `ValueError` if there are more logits than ids: what is sampled must be there to be looked up."""

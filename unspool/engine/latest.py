@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import optree
+import torch
 from torch import Tensor, nn
 
 from unspool.engine.graph import Node
 from unspool.engine.parts import Values
 from unspool.engine.plan import Plan
+from unspool.engine.watch import OWN
 from unspool.structure import Structure, flatten, is_flat
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
@@ -42,7 +44,8 @@ class Ready:
 def glance(cell: Any) -> list[Any]:
     """What hangs on a cell at arm's length, to be compared by identity: much quicker than a `Watch`.
 
-    Attributes, modules below the cell, weights, and whether there are hooks.
+    Attributes, modules below the cell, weights, and whether there are hooks. The cell itself is not among it: it may
+    have been made for the occasion.
     """
     if not isinstance(cell, nn.Module):
         return list(getattr(cell, "__dict__", {}).values())
@@ -51,7 +54,7 @@ def glance(cell: Any) -> list[Any]:
     for module in modules:  # which grows
         own = module.__dict__
         below: list[nn.Module | None] = list(own["_modules"].values())
-        seen += own.values()
+        seen += [each for name, each in own.items() if name not in OWN]
         seen += below
         seen += own["_parameters"].values()
         seen += own["_buffers"].values()
@@ -68,9 +71,10 @@ class Latest:
     """What to remember of a call.
 
     Args:
-        ids: the identities of what a glance at the cell showed; 0 for memory.
-        values: what is no tensor among it, so that nothing else gets one of these identities.
+        ids: the identities of what a glance at the cell showed; 0 for memory; numbers and sizes as they are.
+        values: what is no tensor or module among it, so that nothing else gets one of these identities.
         tensors: the tensors, by their places there; they are not kept alive.
+        modules: the modules; they are not kept alive either.
         looks: what all tensors looked like.
         how: the rest of what a plan depends on.
         plan: the plan.
@@ -80,9 +84,10 @@ class Latest:
         memory: where the tensors with a row for each of the batch are, by name: other ones in every batch.
     """
 
-    ids: list[int]
+    ids: list[Any]
     values: list[Any]
     tensors: dict[int, weakref.ref[Tensor]]
+    modules: list[weakref.ref[nn.Module]]
     looks: list[Any]
     how: tuple[Any, ...]
     plan: Plan
@@ -107,8 +112,9 @@ class Latest:
         tensors = [k for k, each in enumerate(seen) if isinstance(each, Tensor) and k not in memory.values()]
         return cls(
             _identities(seen, memory.values()),
-            [each for each in seen if not isinstance(each, Tensor)],
+            [each for each in seen if not isinstance(each, Tensor | nn.Module)],
             {k: weakref.ref(seen[k]) for k in tensors},
+            [weakref.ref(each) for each in seen if isinstance(each, nn.Module)],
             _looks(flatten(inputs), [*flatten(state), *(seen[k] for k in memory.values())], [seen[k] for k in tensors]),
             (*how, _containers(inputs), _containers(state)),
             ready.plan,
@@ -124,7 +130,7 @@ class Latest:
             return None
         if _identities(seen, self.memory.values()) != self.ids:
             return None
-        for old in self.tensors.values():
+        for old in (*self.tensors.values(), *self.modules):
             if old() is None:  # and something else has its identity now
                 return None
         memory = {name: seen[k] for name, k in self.memory.items()}
@@ -144,8 +150,12 @@ class Latest:
         )
 
 
-def _identities(seen: list[Any], memory: Collection[int]) -> list[int]:
-    ids = list(map(id, seen))
+BY_VALUE = {int, torch.Size}
+"""What is another object every time that it is asked for or computed."""
+
+
+def _identities(seen: list[Any], memory: Collection[int]) -> list[Any]:
+    ids: list[Any] = [(each.__class__, each) if each.__class__ in BY_VALUE else id(each) for each in seen]
     for place in memory:
         ids[place] = 0
     return ids

@@ -92,6 +92,7 @@ class Parts:
         *,
         reverse: bool = False,
         into: Values | None = None,
+        owned: bool = False,
     ) -> tuple[list[Tensor], Values]:
         """A chunk of steps: what is carried after them, and the values of all parts."""
         rows = counts.total
@@ -99,7 +100,7 @@ class Parts:
         values.update(_run(self.split.before, self._before, rows, values, shared.before))
         streamed = [values[node] for node in self._streamed]
         targets = None if into is None else [into.get(node) for node in self.split.core.outputs]
-        new, emitted = self.loop(shared.prepared, Chunk(counts, streamed, carried, reverse, targets))
+        new, emitted = self.loop(shared.prepared, Chunk(counts, streamed, carried, reverse, targets, owned))
         values.update(zip(self.split.core.outputs, emitted, strict=True))
         values.update(_run(self.split.after, self._after, rows, values, shared.after))
         return new, values

@@ -81,6 +81,7 @@ class Phase:
         *,
         reverse: bool = False,
         into: Values | None = None,
+        owned: bool = False,
     ) -> tuple[list[Tensor], Values]:
         """A chunk of steps: what is carried after them, and the values of all parts.
 
@@ -91,8 +92,9 @@ class Phase:
             carried: what the first step run takes over.
             reverse: whether time runs backwards.
             into: tensors for values of the core to be written to.
+            owned: whether what is carried may be changed in place, because nobody else looks at it.
         """
-        return shared.parts.run(counts, shared, known, carried, reverse=reverse, into=into)
+        return shared.parts.run(counts, shared, known, carried, reverse=reverse, into=into, owned=owned)
 
     def finish(self, shared: Shared, sums: Values) -> Values:
         """Everything that is the same for all rows: what depends on sums over all chunks, and what does not."""

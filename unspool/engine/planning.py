@@ -39,7 +39,8 @@ MOST_VARIANTS = 16
 class _Plans:
     """The plans of one cell, or why there are none."""
 
-    latest: Latest | None = None
+    latest: dict[type, Latest] = field(default_factory=dict)
+    """The latest call, by the type of the cell: this one, or one that was made around it."""
     by_key: dict[Hashable, Plan | CannotPlanError] = field(default_factory=dict)
     variants: set[Hashable] = field(default_factory=set)
     lent: set[Plan] = field(default_factory=set)
@@ -89,7 +90,13 @@ def memory_of(cell: Any) -> dict[str, Tensor]:
 
 
 def plan_of(
-    cell: Any, inputs: Structure, state: Structure, output_dtype: torch.dtype, *, same_containers: bool
+    cell: Any,
+    inputs: Structure,
+    state: Structure,
+    output_dtype: torch.dtype,
+    *,
+    same_containers: bool,
+    owner: Any = None,
 ) -> Ready:
     """The plan of `cell` for such inputs and states, made at first use and kept as long as the cell lives.
 
@@ -101,13 +108,14 @@ def plan_of(
         state: the initial state.
         output_dtype: the dtype of the outputs.
         same_containers: whether outputs must have the containers of `cell.output_size`.
+        owner: whose plan it is, if the cell was made for the occasion: it is found again as long as this one lives.
 
     Raises:
         CannotPlanError: with the reason, if the cell has to run in the plain loop.
     """
     device: torch.device = flatten(inputs)[0].device
     check_circumstances(device)
-    plans = _plans_of(cell)
+    kept = _plans_of(cell if owner is None else owner)
     how = (
         output_dtype,
         same_containers,
@@ -116,11 +124,14 @@ def plan_of(
         _autocast_key(device),
     )
     now = (torch.is_grad_enabled(), *how)
-    seen = glance(cell)
+    seen, kind = glance(cell), cell.__class__
+    with kept.lock:
+        latest = kept.latest.get(kind)
+        ready = None if latest is None else latest.again(seen, inputs, state, now)
+    if ready is not None:
+        return ready
+    plans = _plans_of(cell)
     with plans.lock:
-        ready = None if plans.latest is None else plans.latest.again(seen, inputs, state, now)
-        if ready is not None:
-            return ready
         memory = memory_of(cell)
         weights = {name: weight for name, weight in weights_of(cell).items() if name not in memory}
         check_can_be_planned(cell, weights, inputs, [*flatten(state), *memory.values()])
@@ -128,20 +139,18 @@ def plan_of(
         adjoint = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
         watch = Watch(cell)
         plan = _find(plans, cell, watch, weights, inputs, state, memory, how, adjoint)
-        if isinstance(plan, CannotPlanError):
-            raise plan
-        constants = {**plan.trace.literals, **{node: watch.tensors[k] for node, k in plan.hanging.items()}}
-        ready = Ready(plan, weights, constants, adjoint, memory)
-        plans.latest = Latest.of(seen, inputs, state, now, ready) if watch.steady else None
-        return ready
-
-
-def keep_plan(owner: Any, plan: Plan) -> None:
-    """Keeps a plan as long as `owner` lives, so that cells which are made around it again and again share it."""
-    if plan.portable:  # else nobody would find it
-        plans = _plans_of(owner)
-        with plans.lock:
-            plans.lent.add(plan)
+    if isinstance(plan, CannotPlanError):
+        raise plan
+    constants = {**plan.trace.literals, **{node: watch.tensors[k] for node, k in plan.hanging.items()}}
+    ready = Ready(plan, weights, constants, adjoint, memory)
+    latest = Latest.of(seen, inputs, state, now, ready) if watch.steady and (plan.portable or owner is None) else None
+    with kept.lock:
+        kept.latest.pop(kind, None)
+        if latest is not None:
+            kept.latest[kind] = latest
+        if plan.portable and owner is not None:  # else nobody would find it
+            kept.lent.add(plan)
+    return ready
 
 
 def _find(

@@ -14,7 +14,7 @@ from unspool.engine import plain
 from unspool.engine.layout import Layout
 from unspool.engine.memory import Memory, default_memory
 from unspool.engine.planned import Call
-from unspool.engine.planning import keep_plan, plan_of
+from unspool.engine.planning import plan_of
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.replay import Replay
 from unspool.structure import Structure, flatten, unflatten_as
@@ -63,9 +63,7 @@ def run(
         owner: who keeps the plan, if the cell was only made for the occasion.
     """
     try:
-        call, tensors = prepare(cell, inputs, lengths, state, output_dtype, options)
-        if owner is not None:
-            keep_plan(owner, call.plan)
+        call, tensors = prepare(cell, inputs, lengths, state, output_dtype, options, owner)
     except CannotPlanError as reason:
         _say_once(cell, str(reason))
         return plain.run(cell, inputs, lengths, state, output_dtype)
@@ -88,6 +86,7 @@ def prepare(
     state: Structure,
     output_dtype: torch.dtype,
     options: Options,
+    owner: Any = None,
 ) -> tuple[Call, Sequence[Tensor]]:
     """A plan with everything that it needs to run, and the tensors that it runs on.
 
@@ -98,7 +97,7 @@ def prepare(
     (steps, batch_size), device = leaves[0].shape[:2], leaves[0].device
     if steps == 0 or batch_size == 0:
         raise CannotPlanError("there is nothing to run")
-    ready = plan_of(cell, inputs, state, output_dtype, same_containers=lengths is not None)
+    ready = plan_of(cell, inputs, state, output_dtype, same_containers=lengths is not None, owner=owner)
     plan, weights, adjoint = ready.plan, ready.weights, ready.adjoint
     tensors = [*weights.values(), *leaves, *flatten(state), *ready.memory.values()]
     layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)

@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 
 from unspool.engine.counts import Counts
 from unspool.engine.parts import Values
-from unspool.engine.planning import keep_plan, plan_of
+from unspool.engine.planning import plan_of
 from unspool.engine.watch import Watch
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
@@ -55,8 +55,7 @@ class Stepper:
     ) -> None:
         with torch.no_grad():
             sequence = map_structure(lambda leaf: leaf[None], inputs)
-            ready = plan_of(cell, sequence, state, output_dtype, same_containers=False)
-            keep_plan(owner, ready.plan)
+            ready = plan_of(cell, sequence, state, output_dtype, same_containers=False, owner=owner)
             self._plan, self._trace = ready.plan, ready.plan.trace
             self._phase = self._plan.watching(tuple(watched))
             self._watched = [self._trace.new_state[k] for k in watched]
@@ -64,14 +63,20 @@ class Stepper:
             rows = len(flatten(inputs)[0])
             self._shared = self._phase.begin({**weights, **ready.constants}, rows)
         self._memory = list(ready.memory.values())
-        self._output_size = cell.output_size
+        self.output_size = cell.output_size
+        """The sizes of the outputs, in their structure."""
 
     def __call__(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step of the rows that are left: its output and the new state."""
-        given, leaves = flatten(inputs), flatten(state)
-        values, carried = self._run(Counts.of_step(len(given[0])), given, leaves)
-        outputs = [values[node] for node in self._trace.outputs]
-        return unflatten_as(self._output_size, outputs), unflatten_as(state, carried)
+        outputs, carried = self.advance(flatten(inputs), flatten(state))
+        return unflatten_as(self.output_size, outputs), unflatten_as(state, carried)
+
+    def advance(
+        self, inputs: Sequence[Tensor], state: Sequence[Tensor], *, owned: bool = False
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """One step, from leaves to leaves; a state that is owned may be changed in place."""
+        values, carried = self._run(Counts.of_step(inputs[0].shape[0]), inputs, state, owned=owned)
+        return [values[node] for node in self._trace.outputs], carried
 
     def run(self, inputs: Structure, state: Structure) -> tuple[Structure, list[Tensor], Structure]:
         """As many steps as there are time-major inputs: the outputs and the watched states after each, and the last."""
@@ -84,12 +89,14 @@ class Stepper:
             return [values[node].reshape(steps, rows, *values[node].shape[1:]) for node in nodes]
 
         outputs, watched = by_step(self._trace.outputs), by_step(self._watched)
-        return unflatten_as(self._output_size, outputs), watched, unflatten_as(state, carried)
+        return unflatten_as(self.output_size, outputs), watched, unflatten_as(state, carried)
 
-    def _run(self, counts: Counts, given: Sequence[Tensor], leaves: Sequence[Tensor]) -> tuple[Values, list[Tensor]]:
+    def _run(
+        self, counts: Counts, given: Sequence[Tensor], leaves: Sequence[Tensor], *, owned: bool = False
+    ) -> tuple[Values, list[Tensor]]:
         with torch.no_grad():
             known = {**dict(zip(self._trace.inputs, given, strict=True)), **self._plan.draw(counts)}
-            carried, values = self._phase.run(counts, self._shared, known, [*leaves, *self._memory])
+            carried, values = self._phase.run(counts, self._shared, known, [*leaves, *self._memory], owned=owned)
         return values, carried[: len(leaves)]
 
     def keep(self, rows: Tensor) -> None:

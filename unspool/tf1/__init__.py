@@ -16,7 +16,11 @@ from typing import Any
 from unspool.tf1 import contrib as contrib
 from unspool.tf1 import dtypes, operations
 from unspool.tf1 import errors as errors
+from unspool.tf1 import layers as layers
+from unspool.tf1 import losses as losses
+from unspool.tf1 import metrics as metrics
 from unspool.tf1 import nn as nn
+from unspool.tf1 import summary as summary
 from unspool.tf1 import train as train
 from unspool.tf1.dtypes import (
     DType as DType,

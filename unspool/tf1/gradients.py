@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unspool.tf1.dtypes import int64
+from unspool.tf1.dtypes import DType
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices
 from unspool.tf1.operations import apply, as_tensor
@@ -100,7 +100,10 @@ def gradients(
     found = iter(operation.outputs)
     made = [next(found) if connected else None for connected in reached]
     tables = _read_as_tables(sources, targets)
-    return [_slices(each) if each is not None and x in tables else each for x, each in zip(sources, made, strict=True)]
+    return [
+        _slices(each, tables[x]) if each is not None and x in tables else each
+        for x, each in zip(sources, made, strict=True)
+    ]
 
 
 class _Gradient:
@@ -167,27 +170,30 @@ def _needed(targets: Sequence[Tensor]) -> list[Operation]:
     return list(found)
 
 
-def _read_as_tables(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> set[Tensor]:
-    """The variables among the sources of which the targets read rows, and nothing else."""
+def _read_as_tables(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> dict[Tensor, DType]:
+    """The variables among the sources of which the targets read only rows, with the dtype of the rows' numbers."""
     tables = {each for each in sources if each.op.type == "VariableV2"}
+    found: dict[Tensor, DType] = {}
     for operation in _needed(targets):
+        looks_up = operation.type == TABLE_LOOKUP
+        if looks_up:
+            found[operation.inputs[0]] = operation.inputs[1].dtype
         whole = [each.value() for each in operation.variables if operation.type != "VariableV2"]
-        read = [*operation.inputs[1 if operation.type == TABLE_LOOKUP else 0 :], *whole]
-        tables -= set(read)
-    looked_up = {operation.inputs[0] for operation in _needed(targets) if operation.type == TABLE_LOOKUP}
-    return tables & looked_up
+        tables -= {*operation.inputs[1 if looks_up else 0 :], *whole}
+    return {each: found[each] for each in tables if each in found}
 
 
-def _slices(gradient: Tensor) -> IndexedSlices:
+def _slices(gradient: Tensor, numbers: DType) -> IndexedSlices:
     """The parts of a gradient that holds rows and their numbers."""
 
     def parts(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if value.is_sparse:
-            return value._values(), value._indices()[0]
-        return value, torch.arange(len(value), device=value.device)  # no row was read: all of them are zero
+            return value._values(), value._indices()[0].to(numbers.torch)
+        rows = torch.arange(len(value), device=value.device, dtype=numbers.torch)
+        return value, rows  # no row was read: all of them are zero
 
     width = None if gradient.dims is None else gradient.dims[1:]
-    outputs = [(gradient.dtype, None if width is None else (None, *width)), (int64, (None,))]
+    outputs = [(gradient.dtype, None if width is None else (None, *width)), (numbers, (None,))]
     values, indices = apply("IndexedSlices", parts, gradient, outputs=outputs)
     return IndexedSlices(values, indices, gradient.dims)
 

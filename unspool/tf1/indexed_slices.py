@@ -25,7 +25,7 @@ class IndexedSlices(Operators):
     >>> with tf.Session() as session:
     ...     session.run(tf.global_variables_initializer())
     ...     session.run(gradient.indices), session.run(tf.convert_to_tensor(gradient))[3]
-    (array([3, 3]), array([2., 2.], dtype=float32))
+    (array([3, 3], dtype=int32), array([2., 2.], dtype=float32))
     """
 
     def __init__(self, values: Tensor, indices: Tensor, dense_shape: Any = None) -> None:

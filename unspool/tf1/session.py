@@ -69,6 +69,8 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
+        if not self.graph.get_operations():
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         wanted = flatten(fetches)
         leaves = [self._element(part) for each in wanted for part in _parts(each)]
         fed = as_fed(self.graph, feed_dict, self.device)
@@ -252,7 +254,7 @@ def session_for(session: Any, graph: Graph) -> Session:
     found = session or get_default_session()
     if found is None:
         raise ValueError(
-            "Cannot evaluate without a session: no default session is registered. Use `with sess.as_default()` or pass "
+            "Cannot evaluate without a session: No default session is registered. Use `with sess.as_default()` or pass "
             "an explicit session to eval(session=sess) or run(session=sess)"
         )
     if found.graph is not graph.root:

@@ -35,8 +35,8 @@ class Operators:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "a tf.Tensor has no truth value when the graph is built: use `if t is not None:` to see whether it is "
-            "there, and tf.cond for a choice that depends on its value"
+            "Using a tf.Tensor as a Python bool is not allowed, for it has no value when the graph is built: use "
+            "`if t is not None:` to see whether it is there, and tf.cond for a choice that depends on its value"
         )
 
     def __array__(self, *_: Any, **__: Any) -> Any:

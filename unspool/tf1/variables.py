@@ -145,7 +145,8 @@ class Variable(Operators):
             return run.state.value_of(self) if run.state.is_initialized(self) else initial
 
         outputs = [(self.dtype, self.dims)]
-        return apply("Merge", either, self.initial_value, outputs=outputs, takes_run=True, variables=(self,))
+        with self.graph.control_dependencies(None):  # an initialiser waits for nothing
+            return apply("Merge", either, self.initial_value, outputs=outputs, takes_run=True, variables=(self,))
 
     def _as_graph_element(self) -> Tensor:
         return self._value

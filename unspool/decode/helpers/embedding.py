@@ -37,7 +37,7 @@ class GreedyEmbeddingHelper(Helper):
         self.embedding = Embedding(embedding)
         self.start_tokens, self.end_token = as_tokens(start_tokens, "start_tokens"), as_token(end_token, "end_token")
         self.embedding.check_ids(self.start_tokens, "start_tokens")
-        self.embedding.check_ids(torch.tensor(self.end_token), "end_token")
+        self.embedding.check_id(self.end_token, "end_token")
         # A list of tokens is on the CPU, wherever the model is.
         self.start_tokens = self.start_tokens.to(self.embedding.device or self.start_tokens.device)
 

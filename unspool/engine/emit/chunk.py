@@ -22,6 +22,7 @@ class Chunk:
         carried: its `carried` values, for the rows of the first step in time.
         reverse: whether to run from the last step to the first; `counts` and `streamed` stay in order of time.
         into: for each of the core's `emitted` values, a tensor to write it to, or None.
+        owned: whether what is carried may be changed in place, because nobody else looks at it.
     """
 
     counts: Counts
@@ -29,6 +30,7 @@ class Chunk:
     carried: Sequence[Tensor]
     reverse: bool = False
     into: Sequence[Tensor | None] | None = None
+    owned: bool = False
 
 
 Results = tuple[list[Tensor], list[Tensor]]

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from unspool.engine.emit.chunk import Chunk, Results
+from unspool.engine.emit.cuda.launch import overlapping
 from unspool.engine.emit.interpreted import Interpreted
 
 log = logging.getLogger("unspool")
@@ -38,8 +39,7 @@ class _Shared:
         """Copies these values; once for all chunks of a call."""
         if self._holds is not None and self._holds() is shared:
             return
-        for own, given in zip(self.own, shared, strict=True):
-            own.copy_(given)
+        _copy_all(self.own, shared)
         self._holds = weakref.ref(shared) if isinstance(shared, _Prepared) else None
 
 
@@ -78,8 +78,8 @@ class Graphed:
         """It always can."""
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
-        """As they are."""
-        return _Prepared(shared)
+        """As the interpreter takes them."""
+        return _Prepared(self._loop.prepare(shared))
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
@@ -88,7 +88,7 @@ class Graphed:
 
     def _run(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         counts, stream = chunk.counts, torch.cuda.current_stream()
-        key = (len(counts), counts[0], stream.stream_id)
+        key = (len(counts), counts[0], stream.stream_id, torch.backends.cuda.matmul.allow_tf32)
         with self._lock:
             recording = None
             if counts[0] == counts[-1] and not torch.cuda.is_current_stream_capturing():
@@ -129,7 +129,7 @@ class Graphed:
         cut, graph = len(chunk.streamed), torch.cuda.CUDAGraph()
         same = Chunk(chunk.counts, inputs[:cut], inputs[cut:], chunk.reverse)
         self._loop(shared.own, same)  # kernels are compiled for such memory, which must not happen while recording
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"), overlapping():
             new, emitted = self._loop(shared.own, same)
         return _Recording(graph, shared, inputs, new, emitted)
 
@@ -141,8 +141,7 @@ class Graphed:
         into: Sequence[Tensor | None] | None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         recording.shared.take(shared)
-        for own, given in zip(recording.inputs, inputs, strict=True):
-            own.copy_(given)
+        _copy_all(recording.inputs, inputs)
         recording.graph.replay()
         targets = into or [None] * len(recording.emitted)
         emitted = [
@@ -150,3 +149,9 @@ class Graphed:
             for own, target in zip(recording.emitted, targets, strict=True)
         ]
         return [own.clone() for own in recording.carried], emitted
+
+
+def _copy_all(own: Sequence[Tensor], given: Sequence[Tensor]) -> None:
+    """Copies one list of tensors to another; in one call, since each takes longer than the copy."""
+    if own:
+        torch._foreach_copy_(list(own), list(given))  # pyright: ignore

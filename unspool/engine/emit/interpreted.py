@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor
 
 from unspool.engine.core import Core
 from unspool.engine.emit.chunk import Chunk, Results
-from unspool.engine.emit.kernels import Kernel, join_pointwise
+from unspool.engine.emit.cuda.join import join_pointwise, join_products
+from unspool.engine.emit.cuda.kernel import Kernel
 from unspool.engine.emit.python import as_python, fuse
 from unspool.engine.graph import aten
 from unspool.engine.program import Program, Value
@@ -44,11 +46,13 @@ class Interpreted:
         self._matrices = {each for each in core.shared if each in factors} if device.type == "cpu" else set[Value]()
         inputs = (*core.carried, *core.streamed, *core.shared)
         program = Program(inputs, core.instructions, (*handed_on, *core.emitted))
+        self._across: list[int] = []
         if device.type == "cuda":
-            program = join_pointwise(
-                Program(inputs, tuple(fuse(program)), program.outputs),
-                lambda part, name: _unwrapped(as_python(part, name, device)[0]),
+            program, across = join_products(
+                Program(inputs, tuple(fuse(program)), program.outputs), partial(as_function, device=device)
             )
+            program = join_pointwise(program, partial(as_function, device=device))
+            self._across = [core.shared.index(matrix) for matrix in across]
         self._step, self.source = as_python(program, "step", device)
         kernels = [each.operation for each in program.instructions if isinstance(each.operation, Kernel)]
         self.source += "".join(f"\n{kernel.source}\n" for kernel in kernels)
@@ -58,10 +62,11 @@ class Interpreted:
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """Matrices are copied once, since they are read at every step."""
-        return [
+        laid_out = [
             _laid_out(each) if like in self._matrices else each
             for each, like in zip(shared, self.core.shared, strict=True)
         ]
+        return laid_out + [shared[k].t().contiguous() for k in self._across]
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
@@ -95,8 +100,9 @@ class Interpreted:
         return list(now), [_joined(column, like, target) for column, like, target in columns]
 
 
-def _unwrapped(function: Callable[..., tuple[Tensor, ...]]) -> Callable[..., Any]:
-    """With a single result as it is."""
+def as_function(part: Program, name: str, device: torch.device) -> Callable[..., Any]:
+    """Runs a part of a step by torch's operations; a single result as it is."""
+    function, _ = as_python(part, name, device)
 
     def run(rows: int, *inputs: Tensor) -> Any:
         results = function(rows, *inputs)

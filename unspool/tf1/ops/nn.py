@@ -201,13 +201,13 @@ def sparse_softmax_cross_entropy_with_logits(
         return flat.reshape(classes.shape)
 
     scores, classes = as_tensor(logits), as_tensor(labels)
-    if not classes.dtype.is_integer:
-        raise TypeError(f"labels must be whole numbers, but are {classes.dtype.name}")
     if scores.dims is not None and classes.dims is not None and not fit(scores.dims[:-1], classes.dims):
         raise ValueError(
             f"Rank mismatch: labels have shape {described(classes.dims)}, but logits {described(scores.dims)} want "
             f"{described(scores.dims[:-1])}"
         )
+    if not classes.dtype.is_integer:
+        raise TypeError(f"labels must be whole numbers, but are {classes.dtype.name}")
     dims = classes.dims if classes.dims is not None else None if scores.dims is None else scores.dims[:-1]
     kind = "SparseSoftmaxCrossEntropyWithLogits"
     return apply(kind, compute, scores, classes, name=name or kind, outputs=[(scores.dtype, dims)])

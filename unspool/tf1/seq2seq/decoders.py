@@ -217,8 +217,10 @@ def _check_layer(layer: Any) -> None:
 
 def _bound_layer(layer: Any, size: Structure, kind: DType) -> Bound:
     """A `tf.layers.Dense` as a module."""
-    (width,) = shape_of(as_sizes(size))
-    layer.build(width)
+    if not layer.built:
+        (width,) = shape_of(as_sizes(size))
+        layer.dtype = layer.dtype or kind
+        layer.build(width)
     kernel, bias, activation = layer.module_parts()
     weights: Weights = get_default_graph().kept(Weights)
 

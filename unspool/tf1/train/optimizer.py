@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
 
 from unspool.structure import flatten
 from unspool.tf1.gradients import gradients
 from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.indexed_slices import IndexedSlices
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.shapes import described, fit
 from unspool.tf1.tensor import Operators, Tensor
-from unspool.tf1.train.rows import rows_of
 from unspool.tf1.train.slots import create_filled_slot
 from unspool.tf1.variables import GraphKeys, Variable, trainable_variables
 
@@ -131,7 +131,7 @@ class Optimizer:
         aggregation_method: Any = None,
         colocate_gradients_with_ops: bool = False,
         grad_loss: Any = None,
-    ) -> list[tuple[Tensor | None, Any]]:
+    ) -> list[tuple[Any, Any]]:
         """Pairs of a gradient, None where the loss does not depend on the variable, and the variable."""
         if loss is None:
             raise ValueError("loss is None, but must be the tensor to minimise")
@@ -242,7 +242,7 @@ class _Update:
     def __init__(
         self,
         optimizer: Optimizer,
-        pairs: Sequence[tuple[Tensor, Variable]],
+        pairs: Sequence[tuple[Tensor | IndexedSlices, Variable]],
         shared: Mapping[str, Variable],
         global_step: Variable | None,
     ) -> None:
@@ -262,27 +262,29 @@ class _Update:
                 self.inputs.append(graph.adopt(as_tensor(made)))
             else:
                 self._numbers[key] = _as_float32(made, key)
-        self.inputs += [graph.adopt(grad) for grad, _ in pairs]
-        rows = [rows_of(grad, variable) if optimizer.by_rows else None for grad, variable in pairs]
-        self._rows = [None if each is None else len(each) for each in rows]
-        self.inputs += [graph.adopt(places) for each in rows if each is not None for places in each]
+        self._sliced = [isinstance(grad, IndexedSlices) for grad, _ in pairs]
+        for grad, _ in pairs:
+            parts = [grad.values, grad.indices] if isinstance(grad, IndexedSlices) else [grad]
+            self.inputs += [graph.adopt(each) for each in parts]
 
     @torch.no_grad()
     def __call__(self, run: Run, *values: torch.Tensor) -> tuple[()]:
-        start, count = len(self._symbolic), len(self._variables)
         given: dict[str, Any] = {**self._numbers, **dict(zip(self._symbolic, values, strict=False))}
-        grads = [each.detach() for each in values[start : start + count]]
-        looked_up = iter(values[start + count :])
+        remaining = iter(values[len(self._symbolic) :])
         weights: Tensors = [run.state.value_of(each) for each in self._variables]
         slots: dict[str, Tensors] = {k: [run.state.value_of(v) for v in each] for k, each in self._slots.items()}
         shared: dict[str, torch.Tensor] = {key: run.state.value_of(each) for key, each in self._shared.items()}
+        grads: Tensors = []
         tables: list[_Rows] = []
-        for number, parts in enumerate(self._rows):
-            if parts is not None:
-                read = torch.cat([next(looked_up).reshape(-1) for _ in range(parts)])
-                places: Any = torch.unique(read)
-                tables.append(_Rows(places, number, weights, slots))
-                grads[number] = grads[number][places]
+        for number, sliced in enumerate(self._sliced):
+            grad = next(remaining).detach()
+            if sliced:
+                places, grad = _added_up(grad, next(remaining))
+                if self._optimizer.by_rows:
+                    tables.append(_Rows(places, number, weights, slots))
+                else:
+                    grad = torch.zeros_like(weights[number]).index_copy_(0, places, grad)
+            grads.append(grad)
         for dtype in dict.fromkeys(each.dtype for each in weights):
             own = [number for number, each in enumerate(weights) if each.dtype == dtype]
             self._optimizer.update(
@@ -299,6 +301,12 @@ class _Update:
         if self._global_step is not None:
             run.state.value_of(self._global_step).add_(1)
         return ()
+
+
+def _added_up(values: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The numbers of the rows that there are, each once, and their sums."""
+    places, which = cast(Any, indices.long()).unique(return_inverse=True)
+    return places, values.new_zeros(len(places), *values.shape[1:]).index_add_(0, which, values)
 
 
 class _Rows:
@@ -320,9 +328,11 @@ def _slots_of(optimizer: Optimizer) -> Mapping[str, dict[Variable, Variable]]:
     return optimizer._slots  # pyright: ignore[reportPrivateUsage]
 
 
-def _gradient(grad: Any, variable: Any) -> Tensor:
+def _gradient(grad: Any, variable: Any) -> Tensor | IndexedSlices:
     if not isinstance(variable, Variable):
         raise TypeError(f"Argument is not a tf.Variable: {variable!r}")
+    if isinstance(grad, IndexedSlices):
+        return grad
     try:
         made = as_tensor(grad, variable.dtype)
     except (TypeError, ValueError) as error:

@@ -204,8 +204,8 @@ class Saver:
             raise InvalidArgumentError(None, None, f"checkpoint {prefix} does not fit the graph: {'; '.join(wrong)}")
         values = {variable: read_array(bundle, name) for name, variable in variables.items()}
         for variable, array in values.items():
-            shaped: Any = array.reshape(variable.dims) if variable.shape.is_fully_defined() else array  # pyright: ignore[reportArgumentType, reportCallIssue]
-            session.state.assign(variable, torch.from_numpy(shaped).to(variable.dtype.torch))
+            sizes: Any = variable.dims if variable.shape.is_fully_defined() else array.shape
+            session.state.assign(variable, torch.from_numpy(array.reshape(sizes)).to(variable.dtype.torch))
 
     def _problems(self, name: str, variable: Variable, shape: tuple[int, ...], dtype: np.dtype[Any]) -> list[str]:
         wanted = "float32" if variable.dtype.name == "bfloat16" else variable.dtype.name

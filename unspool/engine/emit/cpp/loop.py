@@ -89,7 +89,7 @@ class Compiled:
             for each, like in zip(chunk.streamed, core.streamed, strict=True)
         ]
         state = [
-            each.clone(memory_format=torch.contiguous_format) if changed else each.contiguous()
+            each.clone(memory_format=torch.contiguous_format) if changed and not chunk.owned else each.contiguous()
             for each, changed in zip(chunk.carried, self._changed, strict=True)
         ]
         targets = self._nowhere if chunk.into is None else [chunk.into[k] for k in self._places]

@@ -1,0 +1,1 @@
+"""The core's operations as CUDA kernels, which NVRTC compiles when they are first needed."""

@@ -1,0 +1,197 @@
+"""What layers share: a scope for their variables, which are made at the first call and shared by the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from unspool.structure import flatten
+from unspool.tf1.dtypes import as_dtype
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.operations import as_tensor
+from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
+from unspool.tf1.shapes import TensorShape
+from unspool.tf1.tensor import Operators
+from unspool.tf1.variables import GraphKeys, Variable
+
+
+class Layer:
+    """The base of layers, and of one's own: `build` makes variables, `call` computes.
+
+    Args:
+        trainable: whether optimisers change the variables by default.
+        name: of the scope of its variables, made unique; by default the class's.
+        dtype: of the variables; by default that of the first input.
+        activity_regularizer: a function of the output whose result is added to the regularisation losses.
+        _scope: a name that is not made unique, or a scope.
+        _reuse: whether the variables must be there already.
+
+    >>> from unspool import tf1 as tf
+    >>> class Scale(tf.layers.Layer):
+    ...     def build(self, input_shape):
+    ...         self.factor = self.add_variable("factor", [input_shape[-1]], initializer=tf.ones_initializer())
+    ...         super().build(input_shape)
+    ...
+    ...     def call(self, inputs):
+    ...         return inputs * self.factor
+    >>> layer = Scale(name="scaling")
+    >>> made = layer(tf.zeros([2, 3]))
+    >>> [variable.name for variable in layer.variables]
+    ['scaling/factor:0']
+    """
+
+    least_rank: int | None = None
+    """How many axes the input has at least."""
+
+    def __init__(
+        self,
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+        activity_regularizer: Any = None,
+        *,
+        _scope: Any = None,
+        _reuse: Any = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no argument {', '.join(map(repr, unknown))}")
+        self.trainable, self.built = trainable, False
+        self.dtype = None if dtype is None else as_dtype(dtype)
+        self.activity_regularizer = activity_regularizer
+        self._base_name = name or _snake_case(type(self).__name__)
+        self._reuse = _reuse
+        self._variables: list[Variable] = []
+        self._scope: VariableScope | None = None
+        if _scope:
+            with variable_scope(_scope) as entered:
+                self._scope = entered
+
+    @property
+    def name(self) -> str:
+        """Its name: that of its scope, once it has one."""
+        return self._base_name if self._scope is None else self._scope.name
+
+    scope_name = name
+
+    @property
+    def variables(self) -> list[Variable]:
+        """All its variables."""
+        return list(self._variables)
+
+    weights = variables
+
+    @property
+    def trainable_variables(self) -> list[Variable]:
+        """Those of its variables that optimisers change."""
+        return [each for each in self._variables if each.trainable]
+
+    trainable_weights = trainable_variables
+
+    @property
+    def non_trainable_variables(self) -> list[Variable]:
+        """Those of its variables that optimisers do not change."""
+        return [each for each in self._variables if not each.trainable]
+
+    non_trainable_weights = non_trainable_variables
+
+    # -- what a layer says -------------------------------------------------------------------------------------------
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the variables; called once, with the shape of the first input, or by hand before."""
+        self.built = True
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """The output for an input."""
+        return inputs
+
+    def add_variable(
+        self,
+        name: str,
+        shape: Any,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        trainable: bool = True,
+        **_: Any,
+    ) -> Any:
+        """A variable in the layer's scope."""
+        with variable_scope(self._entered(), reuse=self.built or self._reuse, auxiliary_name_scope=False):
+            made = get_variable(
+                name, shape, dtype or self.dtype, initializer, regularizer, trainable=trainable and self.trainable
+            )
+        self._variables.append(made)
+        return made
+
+    add_weight = add_variable
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """The output for an input, with the variables of the first call."""
+        given = inputs if isinstance(inputs, list | tuple | dict) else as_tensor(inputs)  # pyright: ignore[reportUnknownVariableType]
+        scope = self._entered()
+        with (
+            variable_scope(scope, reuse=True if self.built else self._reuse, auxiliary_name_scope=False),
+            get_default_graph().name_scope(scope.original_name_scope or None),
+        ):
+            self._build_once(given)
+            made = self.call(given, *args, **kwargs)
+            if self.activity_regularizer is not None:
+                get_default_graph().add_to_collection(GraphKeys.REGULARIZATION_LOSSES, self.activity_regularizer(made))
+        return made
+
+    def apply(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """The same as a call."""
+        return self(inputs, *args, **kwargs)
+
+    def _entered(self) -> VariableScope:
+        """The scope of its variables, chosen the first time."""
+        if self._scope is None:
+            named = self._base_name if self._reuse else None
+            with variable_scope(named, default_name=self._base_name) as entered:
+                self._scope = entered
+        return self._scope
+
+    def _build_once(self, inputs: Any) -> None:
+        tensors = [each for each in flatten(inputs) if isinstance(each, Operators)]
+        first: Any = tensors[0] if tensors else None
+        if first is not None:
+            self._check_rank(first.shape)
+        if self.built:
+            return
+        if self.dtype is None and first is not None and first.dtype.is_floating:
+            self.dtype = first.dtype
+        one = first is not None and inputs is first
+        self.build(inputs.shape if one else [each.shape for each in tensors])  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        self.built = True
+
+    def _check_rank(self, shape: TensorShape) -> None:
+        if self.least_rank is not None and shape.ndims is not None and shape.ndims < self.least_rank:
+            raise ValueError(
+                f"Input 0 of layer {self.name} is incompatible with the layer: expected min_ndim={self.least_rank}, "
+                f"found ndim={shape.ndims}. Full shape received: {shape.as_list()}"
+            )
+
+
+def is_true(flag: Any) -> bool | None:
+    """What a flag such as `training` says before anything runs; None if it is a tensor, whose value is not known."""
+    if isinstance(flag, Operators):
+        known = as_tensor(flag).known
+        return None if known is None else bool(known[()])
+    return bool(flag)
+
+
+def listed(axes: Any) -> Sequence[int]:
+    """One axis or several, as a list."""
+    return [axes] if isinstance(axes, int) else [int(each) for each in axes]
+
+
+def _snake_case(name: str) -> str:
+    """The name of a class as that of a scope.
+
+    >>> _snake_case("BatchNormalization")
+    'batch_normalization'
+    """
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)).lower()
