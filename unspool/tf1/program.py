@@ -39,7 +39,7 @@ class Program:
     """
 
     def __init__(self, fetches: Sequence[Tensor | Operation], fed: Collection[Tensor]) -> None:
-        operations = _needed(fetches, fed)
+        operations = needed(fetches, fed)
         self.gradients = [each for each in operations if each.watches]
         """The operations that differentiate."""
         self._differentiated = _differentiated(self.gradients)
@@ -96,7 +96,8 @@ class Program:
                 values[place] = values[place].clone()
 
 
-def _needed(fetches: Iterable[Tensor | Operation], fed: Collection[Tensor]) -> list[Operation]:
+def needed(fetches: Iterable[Tensor | Operation], fed: Collection[Tensor]) -> list[Operation]:
+    """The operations that fetches depend on, in an order in which they can run."""
     found: set[Operation] = set()
     waiting = [each.op if isinstance(each, Tensor) else each for each in fetches if each not in fed]
     while waiting:
@@ -123,7 +124,7 @@ def _differentiated(gradients: Sequence[Operation]) -> set[Operation]:
     if len(gradients) < 2:
         return set()
     others = set(gradients)
-    return {each for last in gradients for each in _needed(last.inputs, ()) if each in others}
+    return {each for last in gradients for each in needed(last.inputs, ()) if each in others}
 
 
 def _steps(
