@@ -182,15 +182,6 @@ from unspool.tf1.ops.control_flow import (
     cond as cond,
 )
 from unspool.tf1.ops.control_flow import (
-    foldl as foldl,
-)
-from unspool.tf1.ops.control_flow import (
-    map_fn as map_fn,
-)
-from unspool.tf1.ops.control_flow import (
-    scan as scan,
-)
-from unspool.tf1.ops.control_flow import (
     while_loop as while_loop,
 )
 from unspool.tf1.ops.creation import (
@@ -246,6 +237,15 @@ from unspool.tf1.ops.joining import (
 )
 from unspool.tf1.ops.joining import (
     unstack as unstack,
+)
+from unspool.tf1.ops.mapping import (
+    foldl as foldl,
+)
+from unspool.tf1.ops.mapping import (
+    map_fn as map_fn,
+)
+from unspool.tf1.ops.mapping import (
+    scan as scan,
 )
 from unspool.tf1.ops.math import (
     acos as acos,
@@ -614,7 +614,7 @@ from unspool.tf1.variables import (
 )
 
 bool = dtypes.bool_
-convert_to_tensor = operations.as_tensor
+convert_to_tensor = operations.convert_to_tensor
 range = creation.range_
 slice = slicing.slice_
 Assert = control_flow.assert_

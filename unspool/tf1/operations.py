@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from unspool.tf1.dtypes import DType, as_dtype
-from unspool.tf1.graph import get_default_graph
+from unspool.tf1.graph import UNNAMED, get_default_graph
 from unspool.tf1.inference import broadcast, infer
 from unspool.tf1.shapes import Dims, TensorShape
 from unspool.tf1.tensor import Operators, Tensor
@@ -45,6 +45,9 @@ def apply(
     read = [graph.adopt(as_tensor(each)) for each in inputs]
     found = infer(kind, function, read) if outputs is None else outputs
     operation = graph.add(kind, name, function, read, found, **details)
+    for number, each in enumerate(read):
+        if each.op.unnamed:
+            graph.name_after(each.op, operation, "xyz"[number] if number < 3 else f"input_{number}")
     if read and not details and all(_is_clear(each) for each in read):
         _work_out(operation)
     made = list(operation.outputs)
@@ -101,7 +104,7 @@ def same_dtype(kind: str, *inputs: Any) -> list[Tensor]:
 
 
 def as_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """The tensor that a value stands for: itself, a variable's value, or a constant (`tf.convert_to_tensor`).
+    """The tensor that a value stands for: itself, a variable's value, or a constant.
 
     Raises:
         ValueError: if it is None, a tensor of another dtype, or numbers that the dtype cannot hold.
@@ -117,7 +120,17 @@ def as_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
         return found
     if isinstance(value, list | tuple) and any(isinstance(each, Operators) for each in _leaves(value)):  # pyright: ignore[reportUnknownArgumentType]
         return _packed(value, dtype, name)  # pyright: ignore[reportUnknownArgumentType]
-    return constant(value, dtype, name=name or "Const")
+    return constant(value, dtype, name=name or UNNAMED)
+
+
+def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> Tensor:
+    """The tensor that a value stands for: itself, a variable's value, or a constant.
+
+    >>> from unspool import tf1 as tf
+    >>> tf.convert_to_tensor([1.0, 2.0])
+    <tf.Tensor 'Const:0' shape=(2,) dtype=float32>
+    """
+    return as_tensor(value, dtype, name or "Const")
 
 
 def constant(
@@ -201,7 +214,7 @@ def as_sizes(shape: Any) -> Tensor:
     if any(each is None or isinstance(each, float | np.floating) for each in entries):
         raise TypeError(f"a shape is made of ints, but is {entries}; tf.shape(x)[0] is a size when the graph runs")
     entries = [each if isinstance(each, Operators) else int(each) for each in entries]
-    return as_tensor(entries if entries else np.zeros(0, np.int32), name="shape")
+    return as_tensor(entries if entries else np.zeros(0, np.int32))
 
 
 def as_axis(axis: Any) -> int | Tensor:
@@ -209,13 +222,20 @@ def as_axis(axis: Any) -> int | Tensor:
     if not isinstance(axis, Operators):
         return int(axis)
     given = as_tensor(axis)
-    return given if given.known is None or given.known.dtype == object else int(given.known.item())
+    number = known_int(given)
+    return given if number is None else number
 
 
 def check_axis(kind: str, axis: int, rank: int | None) -> None:
     """Raises `ValueError` if there is no such axis."""
     if rank is not None and not -rank <= axis < rank:
         raise ValueError(f"{kind}: axis {axis} is not in [{-rank}, {rank})")
+
+
+def known_int(tensor: Tensor) -> int | None:
+    """The whole number that a scalar will hold, if that is clear."""
+    value = None if tensor.known is None else tensor.known.item()
+    return None if value is None else int(value)
 
 
 def known_ints(tensor: Any) -> list[int | None] | None:
@@ -238,7 +258,8 @@ def _packed(value: Any, dtype: Any, name: str | None) -> Tensor:
 
     first = next(each for each in _leaves(value) if isinstance(each, Operators))
     wanted = as_tensor(first).dtype if dtype is None else as_dtype(dtype)
-    return stack([as_tensor(each, wanted) for each in value], name=name or "packed")
+    made: Tensor = stack([as_tensor(each, wanted) for each in value], name=name or "packed")
+    return made
 
 
 def _filled(array: np.ndarray[Any, Any], sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -223,8 +223,8 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
     fed = [as_tensor(perm)] if isinstance(perm, Operators) and (order is None or None in order) else []
 
     def compute(x: torch.Tensor, *fed: torch.Tensor) -> torch.Tensor:
-        places = fed[0].tolist() if fed else order if perm is not None else list(range(x.dim()))[::-1]
-        return x.permute(places)  # pyright: ignore[reportArgumentType]
+        places: Any = fed[0].tolist() if fed else order if perm is not None else list(range(x.dim()))[::-1]
+        return x.permute(places)
 
     if isinstance(a, torch.Tensor):
         return compute(a)

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from unspool.tf1.dtypes import bool_, int32
-from unspool.tf1.operations import apply, as_tensor
+from unspool.tf1.operations import apply, as_tensor, known_int
 from unspool.tf1.ops.joining import concat
 from unspool.tf1.ops.slicing import gather
 from unspool.tf1.shapes import described, merged
@@ -90,7 +90,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
         return values[..., : int(count)], places[..., : int(count)].int()
 
     given, number = as_tensor(input), as_tensor(k)
-    count = None if number.known is None else int(number.known.item())
+    count = known_int(number)
     dims = None
     if given.dims is not None:
         if not given.dims or (None not in (count, given.dims[-1]) and given.dims[-1] < count):  # pyright: ignore[reportOperatorIssue]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from unspool.tf1.dtypes import as_dtype, bool_, float32, int32
-from unspool.tf1.operations import apply, as_sizes, as_tensor, check_axis, known_ints, same_dtype
+from unspool.tf1.operations import apply, as_sizes, as_tensor, check_axis, known_int, known_ints, same_dtype
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Any:
@@ -50,12 +50,12 @@ def _full(kind: str, make: Any, shape: Any, dtype: Any, name: str | None) -> Any
 
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Any:
     """Zeros in the shape of another tensor."""
-    return _like("ZerosLike", torch.zeros_like, tensor, dtype, name)
+    return _like("ZerosLike", torch.zeros_like, tensor, dtype, name or "zeros_like")
 
 
 def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Any:
     """Ones in the shape of another tensor."""
-    return _like("OnesLike", torch.ones_like, tensor, dtype, name)
+    return _like("OnesLike", torch.ones_like, tensor, dtype, name or "ones_like")
 
 
 def _like(kind: str, make: Any, tensor: Any, dtype: Any, name: str | None) -> Any:
@@ -94,7 +94,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Any:
     """So many numbers from `start` to `stop`, with equal steps."""
     first, last = same_dtype("LinSpace", start, stop)
     number = as_tensor(num)
-    count = None if number.known is None else int(number.known.item())
+    count = known_int(number)
 
     def steps(a: torch.Tensor, b: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         if int(n) < 1:
@@ -116,7 +116,7 @@ def eye(
         return torch.eye(int(rows), int(columns), dtype=wanted.torch).expand(*batch.tolist(), -1, -1).contiguous()
 
     found = known_ints(batch)
-    dims = None if found is None else (*found, *(None if each.known is None else each.known.item() for each in sizes))
+    dims = None if found is None else (*found, *map(known_int, sizes))
     return apply("eye", make, *sizes, batch, name=name, outputs=[(wanted, dims)])
 
 
@@ -155,8 +155,7 @@ def one_hot(
     if given.dims is not None:
         check_axis("OneHot", place, len(given.dims) + 1)
         where = place % (len(given.dims) + 1)
-        size_of = None if width.known is None else int(width.known.item())
-        dims = (*given.dims[:where], size_of, *given.dims[where:])
+        dims = (*given.dims[:where], known_int(width), *given.dims[where:])
     return apply("OneHot", compute, given, width, on, off, name=name or "one_hot", outputs=[(wanted, dims)])
 
 
@@ -179,7 +178,6 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: st
         width = int(bound[0]) if bound else int(x.max()) if x.numel() else 0
         return (torch.arange(width, device=x.device) < x.unsqueeze(-1)).to(wanted.torch)
 
-    bound = most[0].known.item() if most and most[0].known is not None else None
-    width = None if bound is None else int(bound)
+    width = known_int(most[0]) if most else None
     dims = None if given.dims is None else (*given.dims, width)
     return apply("SequenceMask", compute, given, *most, name=name, outputs=[(wanted, dims)])

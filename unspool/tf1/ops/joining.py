@@ -27,21 +27,21 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
     dims: Any = None
     for each in given:
         dims = merged(dims, each.dims)
+    inner: Dims = dims
     if dims is not None:
         check_axis("Pack", axis, len(dims) + 1)
         where = axis % (len(dims) + 1)
         dims = (*dims[:where], len(given), *dims[where:])
     made = apply("Pack", lambda *each: torch.stack(each, axis), *given, name=name, outputs=[(given[0].dtype, dims)])
-    if made.known is None and any(each.known is not None for each in given) and axis == 0:
-        inner = given[0].dims or ()
-        if all(each.dims == inner and None not in inner for each in given):
-            made.known = np.stack([_partly(each) for each in given])
+    clear = axis == 0 and inner is not None and None not in inner
+    if clear and made.known is None and any(each.known is not None for each in given):
+        made.known = np.stack([_partly(each, inner) for each in given])
     return made
 
 
-def _partly(tensor: Tensor) -> np.ndarray[Any, Any]:
+def _partly(tensor: Tensor, dims: Any) -> np.ndarray[Any, Any]:
     """What is known of a value, with None for the rest."""
-    return np.full(tensor.dims or (), None, object) if tensor.known is None else tensor.known.astype(object)
+    return np.full(dims, None, object) if tensor.known is None else tensor.known.astype(object)
 
 
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Any]:
@@ -152,12 +152,13 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
 
 
 def _cut(value: Any, axis: int, count: int, lengths: Any, name: str) -> list[Any]:
-    fed = [lengths] if isinstance(lengths, Tensor) else []
+    fed: list[Any] = [lengths] if isinstance(lengths, Tensor) else []
+    known: Any = None if fed else lengths
 
     def compute(x: torch.Tensor, *fed: torch.Tensor) -> Any:
         check_axis("Split", axis, x.dim())
-        sizes = _lengths(x.shape[axis], count, fed[0].tolist() if fed else lengths)
-        parts = x.split(sizes, axis)  # pyright: ignore[reportArgumentType]
+        sizes: Any = _lengths(x.shape[axis], count, fed[0].tolist() if fed else known)
+        parts = x.split(sizes, axis)
         return parts[0] if count == 1 else parts
 
     if isinstance(value, torch.Tensor):
@@ -168,7 +169,7 @@ def _cut(value: Any, axis: int, count: int, lengths: Any, name: str) -> list[Any
     if given.dims is not None:
         check_axis("Split", axis, len(given.dims))
         where = axis % len(given.dims)
-        sizes = [None] * count if fed else _lengths(given.dims[axis], count, lengths)
+        sizes = [None] * count if fed else _lengths(given.dims[axis], count, known)
         dims = [(*given.dims[:where], each, *given.dims[where + 1 :]) for each in sizes]
     kind = "Split" if lengths is None else "SplitV"
     made = apply(kind, compute, given, *fed, name=name, outputs=[(given.dtype, each) for each in dims])

@@ -36,11 +36,12 @@ def binary(
     what: str,
     takes: str | None = None,
     dtype: DType | None = None,
+    default_name: str | None = None,
 ) -> Callable[..., Any]:
     """An elementwise function of two tensors."""
 
     def call(x: Any, y: Any, name: str | None = None) -> Any:
-        return elementwise(kind, function, x, y, name=name, dtype=dtype, takes=takes)
+        return elementwise(kind, function, x, y, name=name or default_name, dtype=dtype, takes=takes)
 
     return documented(call, kind, what)
 

@@ -92,7 +92,7 @@ add = binary("Add", torch.add, "The sums.", NUMBERS)
 subtract = binary("Sub", torch.sub, "The differences.", NUMBERS)
 multiply = binary("Mul", torch.mul, "The products, element by element.", NUMBERS)
 realdiv = binary("RealDiv", _realdiv, "The quotients.")
-floordiv = binary("FloorDiv", _floordiv, "The quotients, rounded down.", NUMBERS)
+floordiv = binary("FloorDiv", _floordiv, "The quotients, rounded down.", NUMBERS, default_name="floordiv")
 mod = floormod = binary("FloorMod", torch.remainder, "What floor division leaves.", NUMBERS)
 pow_ = binary("Pow", torch.pow, "The powers.", NUMBERS)
 maximum = binary("Maximum", larger, "The larger of each two.", NUMBERS)
@@ -216,7 +216,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
         t,
         clip_value_min,
         clip_value_max,
-        name=name,
+        name=name or "clip_by_value",
     )
 
 
@@ -297,8 +297,8 @@ _BINARY = {
     "mod": _named(mod, "mod"),
     "pow": _named(pow_, "pow"),
     "matmul": lambda x, y: matmul(x, y, name="matmul"),
-    "and": logical_and,
-    "or": logical_or,
+    "and": _named(logical_and, "and"),
+    "or": _named(logical_or, "or"),
     "xor": logical_xor,
 }
 for _name, _function in _BINARY.items():

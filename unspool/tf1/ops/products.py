@@ -72,7 +72,7 @@ def _product_shape(left: Dims, right: Dims) -> Dims:
 
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
     """The sum of products over the axes that are named of both: so many, or a pair of axes or of lists of them."""
-    pair = None if isinstance(axes, int) else [listed(each) for each in axes]
+    pair: Any = None if isinstance(axes, int) else [listed(each) for each in axes]
     compute = lambda x, y: torch.tensordot(x, y, dims=axes if pair is None else pair)  # noqa: E731
     if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
         return apply("Tensordot", compute, a, b)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -206,7 +206,7 @@ def norm(
     return apply("norm", compute, given, name=name, outputs=[(given.dtype, reduced("norm", given.dims, axes, keep))])
 
 
-def as_axes(axis: Any) -> Sequence[int] | None:
+def as_axes(axis: Any) -> list[int] | None:
     """Axes that must be known when the graph is built, or None for all."""
     if isinstance(axis, Operators):
         numbers = known_ints(axis)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from unspool.tf1.dtypes import as_dtype, bool_, int32
-from unspool.tf1.operations import apply, as_sizes, as_tensor, check_axis, known_ints, same_dtype
+from unspool.tf1.operations import apply, as_sizes, as_tensor, check_axis, known_int, known_ints, same_dtype
 from unspool.tf1.shapes import Dim, Dims, described, fit, merged
 from unspool.tf1.tensor import Operators, Tensor
 
@@ -27,9 +27,9 @@ def getitem(tensor: Any, key: Any, name: str | None = None) -> Any:
             return slice(*(parted(bound, known) for bound in (each.start, each.stop, each.step)))
         if not isinstance(each, Operators):
             return each if each is None or each is Ellipsis else each.__index__()
-        value = as_tensor(each).known
         if known:
-            return _LATER if value is None or value.item() is None else int(value.item())
+            value = known_int(as_tensor(each))
+            return _LATER if value is None else value
         bounds.append(as_tensor(each))
         return _Bound(len(bounds) - 1)
 
@@ -221,7 +221,7 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | 
         check_axis("GatherV2", axis, x.dim())
         where = axis % x.dim()
         chosen = x.index_select(where, places.reshape(-1))
-        return chosen.reshape(*x.shape[:where], *places.shape, *x.shape[where + 1 :])
+        return chosen.reshape((*x.shape[:where], *places.shape, *x.shape[where + 1 :]))
 
     given, places = as_tensor(params), as_tensor(indices)
     if not places.dtype.is_integer:
