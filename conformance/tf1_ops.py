@@ -1,4 +1,4 @@
-"""Notes what TensorFlow makes of the calls in `tests/tf1_ops`: values, dtypes, static shapes, gradients, errors.
+"""Notes what TensorFlow makes of the calls in `tests/tf1_ops`: values, dtypes, static shapes, gradients, errors, names.
 
     python conformance/tf1_ops.py
 
@@ -17,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from conformance.tf1_on_tensorflow import tf
 from tests.tf1_ops import CALLS
 from tests.tf1_ops.call import HOW, outcome
+from tests.tf1_ops.mistakes import MISTAKES, complaint
+from tests.tf1_ops.names import NAMED, names
 
 OUT = Path(__file__).resolve().parents[1] / "tests" / "data" / "tf1_ops"
 
@@ -31,6 +33,8 @@ def main() -> None:
             lines.append(f"{json.dumps(name)}: {json.dumps(_shortened(found), separators=(',', ':'))}")
         (OUT / f"{subject}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
         print(f"{subject}: {len(lines)} calls")
+    (OUT / "names.json").write_text(json.dumps({each: names(tf, each) for each in NAMED}, indent=1) + "\n")
+    (OUT / "mistakes.json").write_text(json.dumps({each: complaint(tf, each) for each in MISTAKES}, indent=1) + "\n")
 
 
 def _shortened(found: dict[str, dict]) -> dict[str, dict]:

@@ -74,6 +74,7 @@ for _axis in [0, 1, -1]:
     add(f"gather along {_axis}", lambda tf, x, i, a=_axis: tf.gather(x, i, axis=a), floats(3, 4, 3), [2, 0, 2])
     add(f"gather of matrices along {_axis}", lambda tf, x, i, a=_axis: tf.gather(x, i, axis=a), floats(3, 3), [[2, 0], [1, 1]])  # fmt: skip  # noqa: E501
 add("gather of a scalar index", lambda tf, x, i: tf.gather(x, i), floats(3, 4), 1)
+add("gather of a number of a vector", lambda tf, x: tf.gather(x, 1), floats(3))
 add("gather of nothing", lambda tf, x, i: tf.gather(x, i), floats(3, 4), ints(0))
 add("gather by int64", lambda tf, x, i: tf.gather(x, i), floats(3, 4), np.array([0, 2]))
 add("gather of lists", lambda tf: tf.gather([10, 20, 30], [2, 0]))
