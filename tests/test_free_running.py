@@ -230,3 +230,34 @@ def test_plans_that_nobody_can_find_again_are_not_kept() -> None:
             dynamic_decode(decoder, maximum_iterations=2)
     kept = planning._plans.get(cell)  # pyright: ignore[reportPrivateUsage]
     assert kept is None or not kept.lent
+
+
+class Late(RNNCell):
+    """Puts out the state that it was given, which the engine changes in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size = self.output_size = V
+
+    def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        return state, 0.5 * state + x
+
+
+@pytest.mark.compiled
+def test_outputs_are_not_changed_by_later_steps() -> None:
+    table = torch.randn(V, V, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    start = torch.randn(B, V, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    before = start.clone()
+    decoder = BasicDecoder(Late(), GreedyEmbeddingHelper(table, [0] * B, END), start)
+    with torch.no_grad():
+        outputs, _, _ = dynamic_decode(decoder, impute_finished=True, maximum_iterations=6)
+    assert torch.equal(start, before)
+    expected, steps = start, []
+    inputs = table[torch.zeros(B, dtype=torch.int64)]
+    for _ in range(6):
+        steps.append(expected)
+        expected, inputs = 0.5 * expected + inputs, table[expected.argmax(-1)]
+    running = (outputs.sample_id[:, :-1] != END).cumprod(1).bool()
+    there = torch.cat([torch.ones(B, 1, dtype=torch.bool), running], 1)
+    wanted = torch.stack(steps, 1)[:, : outputs.rnn_output.shape[1]]
+    torch.testing.assert_close(outputs.rnn_output[there], wanted[there], rtol=1e-12, atol=1e-12)

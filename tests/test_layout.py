@@ -194,3 +194,12 @@ def test_previous_reads_the_same_rows_one_step_earlier(
     initial = -1 - numbered((len(lengths), *features))
     before = [leaf[time - 1, row] if time else initial[row] for time, row in places(lengths, start, stop)]
     assert torch.equal(layout.previous(leaf, layout.sort(initial), start, stop), stacked(before, features))
+
+
+def test_the_default_device_of_torch_does_not_matter() -> None:
+    inputs = torch.arange(12.0).reshape(STEPS, 2)
+    expected = Layout.of(torch.tensor([2, 5]), STEPS, CPU).take(inputs, 0, 5)
+    lengths = torch.tensor([2, 5])
+    with torch.device("meta"):  # as torch.set_default_device would have it
+        found = Layout.of(lengths, STEPS, CPU).take(inputs, 0, 5)
+    assert torch.equal(found, expected)

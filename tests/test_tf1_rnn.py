@@ -235,6 +235,26 @@ def test_cells_can_be_called_by_hand_and_share_weights_from_step_to_step():
     np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
+def test_a_step_that_assigns_to_a_variable_is_refused():
+    count = tf.get_variable("count", [], initializer=tf.zeros_initializer())
+
+    class Counting(Leaky):
+        def call(self, inputs: Any, state: Any) -> Any:
+            with tf.control_dependencies([count.assign_add(1.0)]):
+                return super().call(inputs, state)
+
+    with pytest.raises(ValueError, match="Counting assigns to a variable"):
+        tf.nn.dynamic_rnn(Counting(UNITS), inputs_placeholder(), dtype=tf.float64)
+
+
+def test_a_cell_belongs_to_the_graph_that_it_was_used_in():
+    cell = tf.nn.rnn_cell.GRUCell(UNITS)
+    with tf.Graph().as_default():
+        tf.nn.dynamic_rnn(cell, inputs_placeholder(), dtype=tf.float64)
+    with pytest.raises(ValueError, match="gru_cell has its variables in another graph"):
+        tf.nn.dynamic_rnn(cell, inputs_placeholder(), dtype=tf.float64)
+
+
 # -- scopes ----------------------------------------------------------------------------------------------------------
 
 

@@ -92,12 +92,12 @@ class History:
     def _host_memory(self, like: Tensor) -> Tensor:
         if self._pinned:
             try:
-                return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+                return torch.empty(like.shape, dtype=like.dtype, device="cpu", pin_memory=True)
             except RuntimeError as error:
                 self._pinned = False
                 text = f"swap_memory: no pinned host memory ({error}); pageable memory is used, which is slower"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
-        return torch.empty(like.shape, dtype=like.dtype)
+        return torch.empty(like.shape, dtype=like.dtype, device="cpu")
 
     def _fetch(self, stream: torch.cuda.Stream) -> list[Tensor]:
         # Not before what is computed now: else all that was kept could be back before any of it is used.

@@ -49,7 +49,7 @@ class Layout:
         if int(lengths.min()) == longest:
             return cls.full(batch_size, longest, device)
         ordered, order = lengths.sort(descending=True, stable=True)
-        counts: Any = (ordered[None] > torch.arange(longest)[:, None]).sum(1)
+        counts: Any = (ordered[None] > torch.arange(longest, device="cpu")[:, None]).sum(1)
         return cls(batch_size, counts.tolist(), order, device)
 
     @property
@@ -126,8 +126,9 @@ class Layout:
         """Where each of those rows is in a flat batch in which a step and a row are so many places apart."""
         key = (per_step, per_row)
         if key not in self._indices:
-            order = torch.arange(self.batch_size) if self._sorted_rows is None else self._sorted_rows
-            runs = torch.arange(self.batch_size) < torch.tensor(self.counts)[:, None]
+            own = torch.arange(self.batch_size, device="cpu")  # whatever torch's default device is
+            order = own if self._sorted_rows is None else self._sorted_rows
+            runs = own < torch.tensor(self.counts, device="cpu")[:, None]
             time, row = runs.nonzero(as_tuple=True)
             self._indices[key] = (order[row] * per_row + time * per_step).to(self.device)
         return self._indices[key][self._starts[start] : self._starts[stop]]

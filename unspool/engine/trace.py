@@ -215,7 +215,8 @@ def _rows_symbol(mode: FakeTensorMode) -> Any:
     """A number of rows that is known to be no number in particular."""
     make: Any = StatelessSymbolicContext
     context = make(dynamic_sizes=[DimDynamic.DUCK])
-    return mode.from_tensor(torch.empty(ROWS_HINT), symbolic_context=context, source=ConstantSource("rows")).shape[0]
+    rows = torch.empty(ROWS_HINT, device="cpu")
+    return mode.from_tensor(rows, symbolic_context=context, source=ConstantSource("rows")).shape[0]
 
 
 def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list[Tensor | None]:

@@ -15,7 +15,7 @@ from unspool.cells.like import variables_of
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Function
-from unspool.tf1.graph import get_default_graph
+from unspool.tf1.graph import Graph, get_default_graph
 from unspool.tf1.initializers import Initializer as GraphInitializer
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import Dimension, TensorShape
@@ -120,6 +120,11 @@ class Traced(RNNCell):
 
         # Constants hang on the module, where the engine finds them.
         function = Function(call, inputs, state, lifts_constants=True)
+        if function.has_effects:
+            raise ValueError(
+                f"the step of {type(cell).__name__} assigns to a variable: a loop may run what it does for many steps "
+                "at once; carry what changes in the state"
+            )
         self._function = Sealed(function)
         sources: list[int | str] = []
         weights: Weights = get_default_graph().kept(Weights)
@@ -195,10 +200,26 @@ class Bound:
     def __init__(self, module: Any, late: Sequence[Late]) -> None:
         self.module = module
         self.late = list(late)
-        self._graph = get_default_graph().root
+        self._owner: Graph | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of its variables: the first one that it is used in.
+
+        Raises:
+            ValueError: in another graph.
+        """
+        current = get_default_graph().root
+        if self._owner is None:
+            self._owner = current
+        if self._owner is not current:
+            name = getattr(self.module, "name", type(self.module).__name__)
+            raise ValueError(f"{name} has its variables in another graph: make a new one for this graph")
+        return self._owner
 
     def build(self, inputs: Structure, state: Structure, reuse: Any) -> None:
         """Makes the variables, named below the current scope, for one step's symbolic `inputs`."""
+        _ = self.graph  # or an error
         if self.module.built:
             return
         heads = _heads(self.module)
@@ -235,7 +256,7 @@ class Bound:
     @property
     def variables(self) -> list[Variable]:
         """The variables that stand for the weights."""
-        return list(dict.fromkeys(self._graph.kept(Weights).of(self.module).values()))
+        return list(dict.fromkeys(self.graph.kept(Weights).of(self.module).values()))
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -248,9 +269,11 @@ class Bound:
 
     def in_run(self, run: Run, values: Sequence[torch.Tensor]) -> Any:
         """The session's copy of the module, with the values of what it needs of the run."""
+        assert self._owner is not None
+        graph = self._owner
 
         def make() -> tuple[Any, list[Any]]:
-            weights = self._graph.kept(Weights).of(self.module)
+            weights = graph.kept(Weights).of(self.module)
             memo: dict[int, Any] = {id(weight): run.state.place_of(variable) for weight, variable in weights.items()}
             module = copy.deepcopy(self.module, memo).to(run.state.device)
             return module, [memo[id(late.owner)] for late in self._all_late()]
