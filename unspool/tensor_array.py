@@ -63,6 +63,10 @@ class TensorArray:
             raise ValueError(f"element {index} of the TensorArray was never written")
         return element
 
+    def has(self, index: int) -> bool:
+        """Whether the element at `index` was written."""
+        return 0 <= index < self.size() and self._elements[index] is not None
+
     def stack(self) -> Tensor:
         """All elements in one tensor, along a new first axis."""
         if not self._elements:

@@ -13,632 +13,132 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.tf1 import app as app
-from unspool.tf1 import compat as compat
-from unspool.tf1 import contrib as contrib
-from unspool.tf1 import dtypes, operations
-from unspool.tf1 import errors as errors
-from unspool.tf1 import flags as flags
-from unspool.tf1 import gfile as gfile
-from unspool.tf1 import layers as layers
-from unspool.tf1 import logging as logging
-from unspool.tf1 import losses as losses
-from unspool.tf1 import metrics as metrics
-from unspool.tf1 import nn as nn
-from unspool.tf1 import summary as summary
-from unspool.tf1 import test as test
-from unspool.tf1 import train as train
-from unspool.tf1.compat import disable_v2_behavior as disable_v2_behavior
+from unspool.tf1 import (
+    app,
+    compat,
+    contrib,
+    dtypes,
+    errors,
+    flags,
+    gfile,
+    layers,
+    logging,
+    losses,
+    metrics,
+    nn,
+    operations,
+    summary,
+    test,
+    train,
+)
+from unspool.tf1.compat import disable_v2_behavior
 from unspool.tf1.dtypes import (
-    DType as DType,
+    DType,
+    as_dtype,
+    bfloat16,
+    complex64,
+    complex128,
+    double,
+    float16,
+    float32,
+    float64,
+    half,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint8,
 )
-from unspool.tf1.dtypes import (
-    as_dtype as as_dtype,
-)
-from unspool.tf1.dtypes import (
-    bfloat16 as bfloat16,
-)
-from unspool.tf1.dtypes import (
-    complex64 as complex64,
-)
-from unspool.tf1.dtypes import (
-    complex128 as complex128,
-)
-from unspool.tf1.dtypes import (
-    double as double,
-)
-from unspool.tf1.dtypes import (
-    float16 as float16,
-)
-from unspool.tf1.dtypes import (
-    float32 as float32,
-)
-from unspool.tf1.dtypes import (
-    float64 as float64,
-)
-from unspool.tf1.dtypes import (
-    half as half,
-)
-from unspool.tf1.dtypes import (
-    int8 as int8,
-)
-from unspool.tf1.dtypes import (
-    int16 as int16,
-)
-from unspool.tf1.dtypes import (
-    int32 as int32,
-)
-from unspool.tf1.dtypes import (
-    int64 as int64,
-)
-from unspool.tf1.dtypes import (
-    string as string,
-)
-from unspool.tf1.dtypes import (
-    uint8 as uint8,
-)
-from unspool.tf1.gradients import (
-    gradients as gradients,
-)
-from unspool.tf1.gradients import (
-    stop_gradient as stop_gradient,
-)
-from unspool.tf1.graph import (
-    Graph as Graph,
-)
-from unspool.tf1.graph import (
-    Operation as Operation,
-)
-from unspool.tf1.graph import (
-    get_default_graph as get_default_graph,
-)
-from unspool.tf1.graph import (
-    reset_default_graph as reset_default_graph,
-)
+from unspool.tf1.gradients import gradients, stop_gradient
+from unspool.tf1.graph import Graph, Operation, get_default_graph, reset_default_graph
 from unspool.tf1.graph_functions import (
-    add_to_collection as add_to_collection,
+    add_to_collection,
+    control_dependencies,
+    device,
+    get_collection,
+    get_collection_ref,
 )
-from unspool.tf1.graph_functions import (
-    control_dependencies as control_dependencies,
-)
-from unspool.tf1.graph_functions import (
-    device as device,
-)
-from unspool.tf1.graph_functions import (
-    get_collection as get_collection,
-)
-from unspool.tf1.graph_functions import (
-    get_collection_ref as get_collection_ref,
-)
-from unspool.tf1.indexed_slices import (
-    IndexedSlices as IndexedSlices,
-)
-from unspool.tf1.indexed_slices import (
-    IndexedSlicesValue as IndexedSlicesValue,
-)
+from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.initializers import (
-    constant_initializer as constant_initializer,
+    constant_initializer,
+    glorot_normal_initializer,
+    glorot_uniform_initializer,
+    ones_initializer,
+    orthogonal_initializer,
+    random_normal_initializer,
+    random_uniform_initializer,
+    truncated_normal_initializer,
+    variance_scaling_initializer,
+    zeros_initializer,
 )
-from unspool.tf1.initializers import (
-    glorot_normal_initializer as glorot_normal_initializer,
-)
-from unspool.tf1.initializers import (
-    glorot_uniform_initializer as glorot_uniform_initializer,
-)
-from unspool.tf1.initializers import (
-    ones_initializer as ones_initializer,
-)
-from unspool.tf1.initializers import (
-    orthogonal_initializer as orthogonal_initializer,
-)
-from unspool.tf1.initializers import (
-    random_normal_initializer as random_normal_initializer,
-)
-from unspool.tf1.initializers import (
-    random_uniform_initializer as random_uniform_initializer,
-)
-from unspool.tf1.initializers import (
-    truncated_normal_initializer as truncated_normal_initializer,
-)
-from unspool.tf1.initializers import (
-    variance_scaling_initializer as variance_scaling_initializer,
-)
-from unspool.tf1.initializers import (
-    zeros_initializer as zeros_initializer,
-)
-from unspool.tf1.named_initializers import initializers as initializers
+from unspool.tf1.named_initializers import initializers
 from unspool.tf1.namespace import missing
-from unspool.tf1.operations import (
-    constant as constant,
-)
-from unspool.tf1.ops import array, control_flow, debugging, math
-from unspool.tf1.ops.array import (
-    boolean_mask as boolean_mask,
-)
-from unspool.tf1.ops.array import (
-    broadcast_to as broadcast_to,
-)
-from unspool.tf1.ops.array import (
-    concat as concat,
-)
-from unspool.tf1.ops.array import (
-    expand_dims as expand_dims,
-)
-from unspool.tf1.ops.array import (
-    eye as eye,
-)
-from unspool.tf1.ops.array import (
-    fill as fill,
-)
-from unspool.tf1.ops.array import (
-    gather as gather,
-)
-from unspool.tf1.ops.array import (
-    gather_nd as gather_nd,
-)
-from unspool.tf1.ops.array import (
-    identity as identity,
-)
-from unspool.tf1.ops.array import (
-    linspace as linspace,
-)
-from unspool.tf1.ops.array import (
-    matrix_band_part as matrix_band_part,
-)
-from unspool.tf1.ops.array import (
-    one_hot as one_hot,
-)
-from unspool.tf1.ops.array import (
-    ones as ones,
-)
-from unspool.tf1.ops.array import (
-    ones_like as ones_like,
-)
-from unspool.tf1.ops.array import (
-    pad as pad,
-)
-from unspool.tf1.ops.array import (
-    placeholder as placeholder,
-)
-from unspool.tf1.ops.array import (
-    placeholder_with_default as placeholder_with_default,
-)
-from unspool.tf1.ops.array import (
-    rank as rank,
-)
-from unspool.tf1.ops.array import (
-    reshape as reshape,
-)
-from unspool.tf1.ops.array import (
-    reverse as reverse,
-)
-from unspool.tf1.ops.array import (
-    reverse_sequence as reverse_sequence,
-)
-from unspool.tf1.ops.array import (
-    sequence_mask as sequence_mask,
-)
-from unspool.tf1.ops.array import (
-    shape as shape,
-)
-from unspool.tf1.ops.array import (
-    size as size,
-)
-from unspool.tf1.ops.array import (
-    split as split,
-)
-from unspool.tf1.ops.array import (
-    squeeze as squeeze,
-)
-from unspool.tf1.ops.array import (
-    stack as stack,
-)
-from unspool.tf1.ops.array import (
-    strided_slice as strided_slice,
-)
-from unspool.tf1.ops.array import (
-    tile as tile,
-)
-from unspool.tf1.ops.array import (
-    transpose as transpose,
-)
-from unspool.tf1.ops.array import (
-    unique as unique,
-)
-from unspool.tf1.ops.array import (
-    unstack as unstack,
-)
-from unspool.tf1.ops.array import (
-    where as where,
-)
-from unspool.tf1.ops.array import (
-    zeros as zeros,
-)
-from unspool.tf1.ops.array import (
-    zeros_like as zeros_like,
-)
-from unspool.tf1.ops.checks import add_check_numerics_ops as add_check_numerics_ops
-from unspool.tf1.ops.checks import assert_equal as assert_equal
-from unspool.tf1.ops.checks import assert_greater as assert_greater
-from unspool.tf1.ops.checks import assert_greater_equal as assert_greater_equal
-from unspool.tf1.ops.checks import assert_less as assert_less
-from unspool.tf1.ops.checks import assert_less_equal as assert_less_equal
-from unspool.tf1.ops.checks import assert_negative as assert_negative
-from unspool.tf1.ops.checks import assert_non_negative as assert_non_negative
-from unspool.tf1.ops.checks import assert_non_positive as assert_non_positive
-from unspool.tf1.ops.checks import assert_none_equal as assert_none_equal
-from unspool.tf1.ops.checks import assert_positive as assert_positive
-from unspool.tf1.ops.checks import assert_rank as assert_rank
-from unspool.tf1.ops.checks import check_numerics as check_numerics
-from unspool.tf1.ops.checks import verify_tensor_all_finite as verify_tensor_all_finite
-from unspool.tf1.ops.control_flow import (
-    case as case,
-)
-from unspool.tf1.ops.control_flow import (
-    cond as cond,
-)
-from unspool.tf1.ops.control_flow import (
-    foldl as foldl,
-)
-from unspool.tf1.ops.control_flow import (
-    map_fn as map_fn,
-)
-from unspool.tf1.ops.control_flow import (
-    scan as scan,
-)
-from unspool.tf1.ops.control_flow import (
-    while_loop as while_loop,
-)
-from unspool.tf1.ops.debugging import py_func as py_func
-from unspool.tf1.ops.math import (
-    acos as acos,
-)
-from unspool.tf1.ops.math import (
-    add as add,
-)
-from unspool.tf1.ops.math import (
-    add_n as add_n,
-)
-from unspool.tf1.ops.math import (
-    argmax as argmax,
-)
-from unspool.tf1.ops.math import (
-    argmin as argmin,
-)
-from unspool.tf1.ops.math import (
-    asin as asin,
-)
-from unspool.tf1.ops.math import (
-    atan as atan,
-)
-from unspool.tf1.ops.math import (
-    atan2 as atan2,
-)
-from unspool.tf1.ops.math import (
-    cast as cast,
-)
-from unspool.tf1.ops.math import (
-    ceil as ceil,
-)
-from unspool.tf1.ops.math import (
-    clip_by_global_norm as clip_by_global_norm,
-)
-from unspool.tf1.ops.math import (
-    clip_by_norm as clip_by_norm,
-)
-from unspool.tf1.ops.math import (
-    clip_by_value as clip_by_value,
-)
-from unspool.tf1.ops.math import (
-    cos as cos,
-)
-from unspool.tf1.ops.math import (
-    cosh as cosh,
-)
-from unspool.tf1.ops.math import (
-    cumsum as cumsum,
-)
-from unspool.tf1.ops.math import (
-    div as div,
-)
-from unspool.tf1.ops.math import (
-    div_no_nan as div_no_nan,
-)
-from unspool.tf1.ops.math import (
-    divide as divide,
-)
-from unspool.tf1.ops.math import (
-    einsum as einsum,
-)
-from unspool.tf1.ops.math import (
-    equal as equal,
-)
-from unspool.tf1.ops.math import (
-    erf as erf,
-)
-from unspool.tf1.ops.math import (
-    exp as exp,
-)
-from unspool.tf1.ops.math import (
-    expm1 as expm1,
-)
-from unspool.tf1.ops.math import (
-    floor as floor,
-)
-from unspool.tf1.ops.math import (
-    floordiv as floordiv,
-)
-from unspool.tf1.ops.math import (
-    floormod as floormod,
-)
-from unspool.tf1.ops.math import (
-    global_norm as global_norm,
-)
-from unspool.tf1.ops.math import (
-    greater as greater,
-)
-from unspool.tf1.ops.math import (
-    greater_equal as greater_equal,
-)
-from unspool.tf1.ops.math import (
-    is_finite as is_finite,
-)
-from unspool.tf1.ops.math import (
-    is_inf as is_inf,
-)
-from unspool.tf1.ops.math import (
-    is_nan as is_nan,
-)
-from unspool.tf1.ops.math import (
-    less as less,
-)
-from unspool.tf1.ops.math import (
-    less_equal as less_equal,
-)
-from unspool.tf1.ops.math import (
-    lgamma as lgamma,
-)
-from unspool.tf1.ops.math import (
-    log as log,
-)
-from unspool.tf1.ops.math import (
-    log1p as log1p,
-)
-from unspool.tf1.ops.math import (
-    log_sigmoid as log_sigmoid,
-)
-from unspool.tf1.ops.math import (
-    logical_and as logical_and,
-)
-from unspool.tf1.ops.math import (
-    logical_not as logical_not,
-)
-from unspool.tf1.ops.math import (
-    logical_or as logical_or,
-)
-from unspool.tf1.ops.math import (
-    logical_xor as logical_xor,
-)
-from unspool.tf1.ops.math import (
-    matmul as matmul,
-)
-from unspool.tf1.ops.math import (
-    maximum as maximum,
-)
-from unspool.tf1.ops.math import (
-    minimum as minimum,
-)
-from unspool.tf1.ops.math import (
-    mod as mod,
-)
-from unspool.tf1.ops.math import (
-    multiply as multiply,
-)
-from unspool.tf1.ops.math import (
-    negative as negative,
-)
-from unspool.tf1.ops.math import (
-    norm as norm,
-)
-from unspool.tf1.ops.math import (
-    not_equal as not_equal,
-)
-from unspool.tf1.ops.math import (
-    realdiv as realdiv,
-)
-from unspool.tf1.ops.math import (
-    reciprocal as reciprocal,
-)
-from unspool.tf1.ops.math import (
-    reduce_all as reduce_all,
-)
-from unspool.tf1.ops.math import (
-    reduce_any as reduce_any,
-)
-from unspool.tf1.ops.math import (
-    reduce_logsumexp as reduce_logsumexp,
-)
-from unspool.tf1.ops.math import (
-    reduce_max as reduce_max,
-)
-from unspool.tf1.ops.math import (
-    reduce_mean as reduce_mean,
-)
-from unspool.tf1.ops.math import (
-    reduce_min as reduce_min,
-)
-from unspool.tf1.ops.math import (
-    reduce_prod as reduce_prod,
-)
-from unspool.tf1.ops.math import (
-    reduce_sum as reduce_sum,
-)
-from unspool.tf1.ops.math import (
-    rsqrt as rsqrt,
-)
-from unspool.tf1.ops.math import (
-    saturate_cast as saturate_cast,
-)
-from unspool.tf1.ops.math import (
-    sigmoid as sigmoid,
-)
-from unspool.tf1.ops.math import (
-    sign as sign,
-)
-from unspool.tf1.ops.math import (
-    sin as sin,
-)
-from unspool.tf1.ops.math import (
-    sinh as sinh,
-)
-from unspool.tf1.ops.math import (
-    sqrt as sqrt,
-)
-from unspool.tf1.ops.math import (
-    square as square,
-)
-from unspool.tf1.ops.math import (
-    squared_difference as squared_difference,
-)
-from unspool.tf1.ops.math import (
-    subtract as subtract,
-)
-from unspool.tf1.ops.math import (
-    tan as tan,
-)
-from unspool.tf1.ops.math import (
-    tanh as tanh,
-)
-from unspool.tf1.ops.math import (
-    tensordot as tensordot,
-)
-from unspool.tf1.ops.math import (
-    to_double as to_double,
-)
-from unspool.tf1.ops.math import (
-    to_float as to_float,
-)
-from unspool.tf1.ops.math import (
-    to_int32 as to_int32,
-)
-from unspool.tf1.ops.math import (
-    to_int64 as to_int64,
-)
-from unspool.tf1.ops.math import (
-    truediv as truediv,
-)
-from unspool.tf1.ops.random import (
-    multinomial as multinomial,
-)
-from unspool.tf1.ops.random import (
-    random_normal as random_normal,
-)
-from unspool.tf1.ops.random import (
-    random_shuffle as random_shuffle,
-)
-from unspool.tf1.ops.random import (
-    random_uniform as random_uniform,
-)
-from unspool.tf1.ops.random import (
-    truncated_normal as truncated_normal,
-)
+from unspool.tf1.operations import constant
+from unspool.tf1.ops import (
+    array,
+    checks,
+    control_flow,
+    creation,
+    debugging,
+    joining,
+    mapping,
+    math,
+    products,
+    random,
+    reductions,
+    slicing,
+)
+from unspool.tf1.ops.array import *
+from unspool.tf1.ops.checks import *
+from unspool.tf1.ops.control_flow import *
+from unspool.tf1.ops.creation import *
+from unspool.tf1.ops.debugging import *
+from unspool.tf1.ops.joining import *
+from unspool.tf1.ops.mapping import *
+from unspool.tf1.ops.math import *
+from unspool.tf1.ops.products import *
+from unspool.tf1.ops.random import *
+from unspool.tf1.ops.reductions import *
+from unspool.tf1.ops.slicing import *
 from unspool.tf1.scopes import (
-    AUTO_REUSE as AUTO_REUSE,
+    AUTO_REUSE,
+    VariableScope,
+    get_variable,
+    get_variable_scope,
+    name_scope,
+    no_regularizer,
+    variable_scope,
 )
-from unspool.tf1.scopes import (
-    VariableScope as VariableScope,
-)
-from unspool.tf1.scopes import (
-    get_variable as get_variable,
-)
-from unspool.tf1.scopes import (
-    get_variable_scope as get_variable_scope,
-)
-from unspool.tf1.scopes import (
-    name_scope as name_scope,
-)
-from unspool.tf1.scopes import (
-    no_regularizer as no_regularizer,
-)
-from unspool.tf1.scopes import (
-    variable_scope as variable_scope,
-)
-from unspool.tf1.seeds import (
-    set_random_seed as set_random_seed,
-)
-from unspool.tf1.session import (
-    InteractiveSession as InteractiveSession,
-)
-from unspool.tf1.session import (
-    Session as Session,
-)
-from unspool.tf1.session import (
-    get_default_session as get_default_session,
-)
-from unspool.tf1.session_options import ConfigProto as ConfigProto
-from unspool.tf1.session_options import GPUOptions as GPUOptions
-from unspool.tf1.shapes import (
-    Dimension as Dimension,
-)
-from unspool.tf1.shapes import (
-    TensorShape as TensorShape,
-)
-from unspool.tf1.tensor import (
-    Tensor as Tensor,
-)
-from unspool.tf1.tensor_array import (
-    TensorArray as TensorArray,
-)
+from unspool.tf1.seeds import set_random_seed
+from unspool.tf1.session import InteractiveSession, Session, get_default_session
+from unspool.tf1.session_options import ConfigProto, GPUOptions
+from unspool.tf1.shapes import Dimension, TensorShape
+from unspool.tf1.tensor import Tensor
+from unspool.tf1.tensor_array import TensorArray
 from unspool.tf1.variables import (
-    GraphKeys as GraphKeys,
-)
-from unspool.tf1.variables import (
-    Variable as Variable,
-)
-from unspool.tf1.variables import (
-    assign as assign,
-)
-from unspool.tf1.variables import (
-    assign_add as assign_add,
-)
-from unspool.tf1.variables import (
-    assign_sub as assign_sub,
-)
-from unspool.tf1.variables import (
-    global_variables as global_variables,
-)
-from unspool.tf1.variables import (
-    global_variables_initializer as global_variables_initializer,
-)
-from unspool.tf1.variables import (
-    group as group,
-)
-from unspool.tf1.variables import (
-    is_variable_initialized as is_variable_initialized,
-)
-from unspool.tf1.variables import (
-    local_variables as local_variables,
-)
-from unspool.tf1.variables import (
-    local_variables_initializer as local_variables_initializer,
-)
-from unspool.tf1.variables import (
-    no_op as no_op,
-)
-from unspool.tf1.variables import (
-    report_uninitialized_variables as report_uninitialized_variables,
-)
-from unspool.tf1.variables import (
-    trainable_variables as trainable_variables,
-)
-from unspool.tf1.variables import (
-    variables_initializer as variables_initializer,
+    GraphKeys,
+    Variable,
+    assign,
+    assign_add,
+    assign_sub,
+    global_variables,
+    global_variables_initializer,
+    group,
+    is_variable_initialized,
+    local_variables,
+    local_variables_initializer,
+    no_op,
+    report_uninitialized_variables,
+    trainable_variables,
+    variables_initializer,
 )
 
+# Names that are Python's own, or words of its.
 bool = dtypes.bool_
-convert_to_tensor = operations.as_tensor
-range = array.range_
-slice = array.slice_
+convert_to_tensor = operations.convert_to_tensor
+range = creation.range_
+slice = slicing.slice_
 Assert = control_flow.assert_
 tuple = control_flow.tuple_
 abs = math.abs_
@@ -652,6 +152,129 @@ disable_eager_execution = disable_v2_behavior
 __version__ = VERSION = "1.15.0"
 """Of TensorFlow, whose names these are."""
 
+__all__ = [
+    "AUTO_REUSE",
+    "VERSION",
+    "Assert",
+    "ConfigProto",
+    "DType",
+    "Dimension",
+    "GPUOptions",
+    "Graph",
+    "GraphKeys",
+    "IndexedSlices",
+    "IndexedSlicesValue",
+    "InteractiveSession",
+    "Operation",
+    "Print",
+    "Session",
+    "Tensor",
+    "TensorArray",
+    "TensorShape",
+    "Variable",
+    "VariableScope",
+    "abs",
+    "add_to_collection",
+    "all_variables",
+    "app",
+    "as_dtype",
+    "assign",
+    "assign_add",
+    "assign_sub",
+    "bfloat16",
+    "bool",
+    "compat",
+    "complex64",
+    "complex128",
+    "constant",
+    "constant_initializer",
+    "contrib",
+    "control_dependencies",
+    "convert_to_tensor",
+    "device",
+    "disable_eager_execution",
+    "disable_v2_behavior",
+    "double",
+    "errors",
+    "flags",
+    "float16",
+    "float32",
+    "float64",
+    "get_collection",
+    "get_collection_ref",
+    "get_default_graph",
+    "get_default_session",
+    "get_variable",
+    "get_variable_scope",
+    "gfile",
+    "global_variables",
+    "global_variables_initializer",
+    "glorot_normal_initializer",
+    "glorot_uniform_initializer",
+    "gradients",
+    "group",
+    "half",
+    "initialize_all_variables",
+    "initializers",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_variable_initialized",
+    "layers",
+    "local_variables",
+    "local_variables_initializer",
+    "logging",
+    "losses",
+    "metrics",
+    "mul",
+    "name_scope",
+    "neg",
+    "newaxis",
+    "nn",
+    "no_op",
+    "no_regularizer",
+    "ones_initializer",
+    "orthogonal_initializer",
+    "pow",
+    "random_normal_initializer",
+    "random_uniform_initializer",
+    "range",
+    "report_uninitialized_variables",
+    "reset_default_graph",
+    "round",
+    "set_random_seed",
+    "slice",
+    "stop_gradient",
+    "string",
+    "sub",
+    "summary",
+    "test",
+    "train",
+    "trainable_variables",
+    "truncated_normal_initializer",
+    "tuple",
+    "uint8",
+    "variable_scope",
+    "variables_initializer",
+    "variance_scaling_initializer",
+    "zeros_initializer",
+]
+__all__ += array.__all__
+__all__ += checks.__all__
+__all__ += control_flow.__all__
+__all__ += creation.__all__
+__all__ += debugging.__all__
+__all__ += joining.__all__
+__all__ += mapping.__all__
+__all__ += math.__all__
+__all__ += products.__all__
+__all__ += random.__all__
+__all__ += reductions.__all__
+__all__ += slicing.__all__
+
 
 def __getattr__(name: str) -> Any:
-    raise missing("tf", name, globals())
+    if name in ("Summary", "Event"):  # needs the tensorboard package, which others do without
+        return getattr(summary, name)
+    raise missing("tf", name, __all__)

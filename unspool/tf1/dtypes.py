@@ -118,6 +118,8 @@ def as_dtype(dtype: Any) -> DType:
         return dtype
     if isinstance(dtype, str) and dtype in _BY_NAME:
         return _BY_NAME[dtype]
+    if dtype is float:  # TensorFlow's, not NumPy's
+        return float32
     found = _BY_TORCH.get(names.as_dtype(dtype))
     if found is None:
         raise TypeError(f"{dtype!r} has no counterpart here; there are {', '.join(_BY_NAME)}")

@@ -71,6 +71,8 @@ def _from_numpy(tensor: Tensor, value: Any) -> torch.Tensor:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"the value for Tensor '{tensor.name}' is no array: {error}") from None
+    if array.dtype.kind in "US":
+        raise ValueError(f"could not convert {value!r:.80} for Tensor '{tensor.name}', which is {tensor.dtype.name}")
     if array.dtype.kind not in "biufc":
         raise TypeError(f"Tensor '{tensor.name}' is {tensor.dtype.name}, but was fed {array.dtype.name}: {value!r:.80}")
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
@@ -85,6 +87,8 @@ def _check_kind(tensor: Tensor, value: torch.Tensor) -> None:
         raise TypeError(f"Tensor '{tensor.name}' is {tensor.dtype.name}, which cannot be fed")
     if wanted == value.dtype or (wanted.is_floating_point and not value.is_complex()):
         return
+    if value.is_complex() and not wanted.is_complex:
+        raise TypeError(f"Tensor '{tensor.name}' is {tensor.dtype.name}, but was fed complex numbers")
     rounded = value.to(wanted)
     if not torch.equal(rounded.to(value.dtype), value):
         have = str(value.dtype).removeprefix("torch.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -60,6 +61,14 @@ def _unreachable() -> Any:
     raise AssertionError("an input of a function has no value of its own")
 
 
+@dataclass(frozen=True)
+class Like:
+    """What an argument of a function is like, where there is no tensor to show."""
+
+    dtype: DType
+    dims: Dims
+
+
 class Function:
     """A Python function that was called once, with symbolic tensors, and can now run on values.
 
@@ -107,7 +116,12 @@ class Function:
 
     def __call__(self, run: Run, values: Sequence[Any]) -> list[Any]:
         """The values of the outputs for those of the arguments and of what is captured."""
-        return self._program(run, dict(zip(self._entries, values, strict=True)))[: self._count]
+        given = dict(zip(self._entries, values, strict=True))
+        if not self._program.gradients or torch.is_grad_enabled():
+            return self._program(run, given)[: self._count]
+        with torch.enable_grad():  # it differentiates, but nobody differentiates it
+            made = self._program(run, given)[: self._count]
+        return [each.detach() if isinstance(each, torch.Tensor) else each for each in made]
 
 
 def _flow(leaf: Any) -> Tensor:

@@ -16,7 +16,24 @@ from unspool.tf1.tensor import Tensor
 if TYPE_CHECKING:
     from unspool.tf1.session import Run
 
-STOPS = frozenset({"StopGradient", "Const", "Shape", "Size", "Rank", "ZerosLike", "OnesLike", "PyFunc"})
+STOPS = frozenset(
+    [
+        "StopGradient",
+        "Const",
+        "Shape",
+        "Size",
+        "Rank",
+        "ZerosLike",
+        "OnesLike",
+        "Range",
+        "Floor",
+        "Ceil",
+        "Round",
+        "FloorDiv",
+        "zero_fraction",
+        "PyFunc",
+    ]
+)
 """Operations that no gradient goes through."""
 
 TABLE_LOOKUP = "ResourceGather"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from unspool.tf1.tensor import Tensor
     from unspool.tf1.variables import Variable
 
+UNNAMED = "?"
+"""The name of an operation that shall be named after the first that reads it."""
+
 _NUMBERS = itertools.count()
 _NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 
@@ -62,10 +65,25 @@ class Operation:
         self.variables, self.watches, self.changes = tuple(variables), tuple(watches), tuple(changes)
         self.control_inputs: tuple[Operation, ...] = graph.current_control_inputs()
         self.device = ""
+        self.unnamed = False
+        """Whether its name is still to come, from what reads it."""
         self.constant: Any = None
         """The value that it always has, if it has."""
         # Inputs are older than what reads them: in the order of their numbers operations can run.
         self.number = next(_NUMBERS)
+
+    def copied(self, inputs: Sequence[Tensor]) -> Operation:
+        """The same operation on other inputs."""
+        return self.graph.add(
+            self.type,
+            self.name.split("/")[-1],
+            self.function,
+            inputs,
+            [(each.dtype, each.dims) for each in self.outputs],
+            takes_run=self.takes_run,
+            effect=self.effect,
+            variables=self.variables,
+        )
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Runs the operation in the default session, or in the one given."""
@@ -116,9 +134,22 @@ class Graph:
         """Adds an operation; see `Operation` for the details."""
         if self.finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
-        operation = Operation(self, kind, self._name_for(name, kind), *details, **more)
+        own = self._name_for(name, kind) if name != UNNAMED else f"_{next(_NUMBERS)}"
+        operation = Operation(self, kind, own, *details, **more)
+        operation.unnamed = name == UNNAMED
         self._operations[operation.name] = operation
         return operation
+
+    def name_after(self, operation: Operation, reader: Operation, role: str) -> None:
+        """Names an operation that nobody named after the first that reads it, `reader/role`."""
+        del self._operations[operation.name]
+        operation.name, operation.unnamed = f"{reader.name}/{role}", False
+        number = 0
+        while operation.name in self._operations:
+            number += 1
+            operation.name = f"{reader.name}/{role}_{number}"
+        self._uses.setdefault(operation.name.lower(), 1)
+        self._operations[operation.name] = operation
 
     def _name_for(self, name: str | None, kind: str) -> str:
         if name and name.endswith("/"):  # a name scope, which is a whole name
@@ -138,7 +169,7 @@ class Graph:
 
     def get_operations(self) -> list[Operation]:
         """All operations, in the order in which they were made."""
-        return list(self._operations.values())
+        return sorted(self._operations.values(), key=lambda each: each.number)
 
     def get_operation_by_name(self, name: str) -> Operation:
         """The operation of that name; `KeyError` if there is none."""

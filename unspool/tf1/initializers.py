@@ -27,6 +27,8 @@ class Initializer:
     """
 
     kind = "Initializer"
+    least_rank = 0
+    """How many axes there must be."""
 
     def __init__(self, dtype: Any = float32, seed: int | None = None) -> None:
         self.dtype, self.seed = as_dtype(dtype), seed
@@ -37,6 +39,8 @@ class Initializer:
             return self.draw(torch.empty_like(shape), None)
         sizes = tuple(int(each) for each in TensorShape(shape).as_list())  # pyright: ignore[reportArgumentType]
         chosen: DType = self.dtype if dtype is None else as_dtype(dtype)
+        if len(sizes) < self.least_rank:
+            raise ValueError(f"{type(self).__name__} fills matrices, or more axes, but the shape is {list(sizes)}")
         draw = Draw(self.seed)
 
         def values(run: Any) -> torch.Tensor:
@@ -113,6 +117,8 @@ class random_uniform_initializer(Initializer):  # noqa: N801
 
     def draw(self, blank: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
         """Uniform numbers."""
+        if not blank.is_floating_point():
+            return blank.random_(int(self.minval), int(self.maxval), generator=generator)
         return blank.uniform_(self.minval, self.maxval, generator=generator)
 
 
@@ -202,6 +208,7 @@ class orthogonal_initializer(Initializer):  # noqa: N801
     """An orthogonal matrix, times `gain` (Saxe et al., 2014); more than two axes are seen as rows and columns."""
 
     kind = "orthogonal"
+    least_rank = 2
 
     def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = float32) -> None:
         super().__init__(dtype, seed)
@@ -209,13 +216,16 @@ class orthogonal_initializer(Initializer):  # noqa: N801
 
     def draw(self, blank: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
         """An orthogonal matrix."""
-        return torch.nn.init.orthogonal_(blank, self.gain, generator=generator)
+        # All axes but the last are rows, as in TensorFlow; torch takes the first for the rows.
+        flat = blank.new_empty(blank.numel() // max(blank.shape[-1], 1), blank.shape[-1])
+        return blank.copy_(torch.nn.init.orthogonal_(flat, self.gain, generator=generator).reshape(blank.shape))
 
 
 class identity_initializer(Initializer):  # noqa: N801
     """The identity matrix, times `gain`."""
 
     kind = "identity"
+    least_rank = 2
 
     def __init__(self, gain: float = 1.0, dtype: Any = float32) -> None:
         super().__init__(dtype)

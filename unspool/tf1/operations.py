@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from unspool.tf1.dtypes import DType, as_dtype
-from unspool.tf1.graph import get_default_graph
+from unspool.tf1.graph import UNNAMED, get_default_graph
 from unspool.tf1.inference import broadcast, infer
 from unspool.tf1.shapes import Dims, TensorShape
 from unspool.tf1.tensor import Operators, Tensor
@@ -45,21 +45,47 @@ def apply(
     read = [graph.adopt(as_tensor(each)) for each in inputs]
     found = infer(kind, function, read) if outputs is None else outputs
     operation = graph.add(kind, name, function, read, found, **details)
+    for number, each in enumerate(read):
+        if each.op.unnamed:
+            graph.name_after(each.op, operation, "xyz"[number] if number < 3 else f"input_{number}")
     if read and not details and all(_is_clear(each) for each in read):
         _work_out(operation)
     made = list(operation.outputs)
     return made[0] if len(made) == 1 else made
 
 
+FRACTIONS, NUMBERS, TRUTHS = "fractions", "numbers", "truths"
+"""What an operation may be limited to: floats, anything but bool, bool."""
+
+
 def elementwise(
-    kind: str, function: Callable[..., Any], *inputs: Any, name: str | None = None, dtype: DType | None = None
+    kind: str,
+    function: Callable[..., Any],
+    *inputs: Any,
+    name: str | None = None,
+    dtype: DType | None = None,
+    takes: str | None = None,
 ) -> Any:
     """An operation on tensors of one dtype that are stretched to one shape; numbers take the tensors' dtype."""
     if any(isinstance(each, torch.Tensor) for each in inputs):
         return apply(kind, function, *inputs)
     read = same_dtype(kind, *inputs)
+    check_takes(kind, read[0], takes)
     shape = broadcast(kind, *(each.dims for each in read))
     return apply(kind, function, *read, name=name, outputs=[(dtype or read[0].dtype, shape)])
+
+
+def check_takes(kind: str, tensor: Tensor, takes: str | None) -> None:
+    """Raises `TypeError` if an operation is limited to other dtypes."""
+    dtype = tensor.dtype
+    fine = {
+        None: True,
+        FRACTIONS: dtype.is_floating or dtype.is_complex,
+        NUMBERS: not dtype.is_bool,
+        TRUTHS: dtype.is_bool,
+    }[takes]
+    if not fine:
+        raise TypeError(f"{kind} is an operation on {takes}, but {tensor.name} is {dtype.name}; use tf.cast")
 
 
 def same_dtype(kind: str, *inputs: Any) -> list[Tensor]:
@@ -78,7 +104,7 @@ def same_dtype(kind: str, *inputs: Any) -> list[Tensor]:
 
 
 def as_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """The tensor that a value stands for: itself, a variable's value, or a constant (`tf.convert_to_tensor`).
+    """The tensor that a value stands for: itself, a variable's value, or a constant.
 
     Raises:
         ValueError: if it is None, a tensor of another dtype, or numbers that the dtype cannot hold.
@@ -94,7 +120,17 @@ def as_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
         return found
     if isinstance(value, list | tuple) and any(isinstance(each, Operators) for each in _leaves(value)):  # pyright: ignore[reportUnknownArgumentType]
         return _packed(value, dtype, name)  # pyright: ignore[reportUnknownArgumentType]
-    return constant(value, dtype, name=name or "Const")
+    return constant(value, dtype, name=name or UNNAMED)
+
+
+def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> Tensor:
+    """The tensor that a value stands for: itself, a variable's value, or a constant.
+
+    >>> from unspool import tf1 as tf
+    >>> tf.convert_to_tensor([1.0, 2.0])
+    <tf.Tensor 'Const:0' shape=(2,) dtype=float32>
+    """
+    return as_tensor(value, dtype, name or "Const")
 
 
 def constant(
@@ -144,8 +180,11 @@ def as_array(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
             return _narrowed(given)
         return given
     wanted = np.float32 if dtype.name == "bfloat16" else dtype.as_numpy_dtype
-    if given.dtype.kind in "fc" and not (dtype.is_floating or dtype.is_complex) and given.size:
-        raise TypeError(f"Expected {dtype.name}, but got {value!r}, which has fractions")
+    if python and given.size:  # arrays are rounded, as in TensorFlow
+        if given.dtype.kind in "fc" and not (dtype.is_floating or dtype.is_complex):
+            raise TypeError(f"Expected {dtype.name}, but got {value!r}, which has fractions")
+        if given.dtype.kind != "b" and dtype.is_bool:
+            raise TypeError(f"Expected {dtype.name}, but got {value!r}")
     return given.astype(wanted)
 
 
@@ -159,6 +198,44 @@ def as_torch(value: Any, others: Sequence[Any]) -> Any:
     made = torch.as_tensor(value, device=like.device)
     floating = isinstance(value, float) and like.is_floating_point()
     return made.to(like.dtype) if floating or isinstance(value, int) else made
+
+
+def as_sizes(shape: Any) -> Tensor:
+    """A shape as a tensor of ints; `Dimension`s and tensors may stand in it."""
+    if isinstance(shape, Operators):
+        return as_tensor(shape)
+    if isinstance(shape, TensorShape):
+        if not shape.is_fully_defined():
+            raise ValueError(
+                f"a shape for values must be known, but is {shape}; tf.shape(x) is one when the graph runs"
+            )
+        shape = shape.as_list()
+    entries = list(shape) if hasattr(shape, "__iter__") else [shape]
+    if any(each is None or isinstance(each, float | np.floating) for each in entries):
+        raise TypeError(f"a shape is made of ints, but is {entries}; tf.shape(x)[0] is a size when the graph runs")
+    entries = [each if isinstance(each, Operators) else int(each) for each in entries]
+    return as_tensor(entries if entries else np.zeros(0, np.int32))
+
+
+def as_axis(axis: Any) -> int | Tensor:
+    """An axis: a number, if it is known when the graph is built, or else a tensor."""
+    if not isinstance(axis, Operators):
+        return int(axis)
+    given = as_tensor(axis)
+    number = known_int(given)
+    return given if number is None else number
+
+
+def check_axis(kind: str, axis: int, rank: int | None) -> None:
+    """Raises `ValueError` if there is no such axis."""
+    if rank is not None and not -rank <= axis < rank:
+        raise ValueError(f"{kind}: axis {axis} is not in [{-rank}, {rank})")
+
+
+def known_int(tensor: Tensor) -> int | None:
+    """The whole number that a scalar will hold, if that is clear."""
+    value = None if tensor.known is None else tensor.known.item()
+    return None if value is None else int(value)
 
 
 def known_ints(tensor: Any) -> list[int | None] | None:
@@ -177,11 +254,12 @@ def _leaves(value: Any) -> list[Any]:
 
 def _packed(value: Any, dtype: Any, name: str | None) -> Tensor:
     """A list with tensors in it, as one tensor."""
-    from unspool.tf1.ops.array import stack
+    from unspool.tf1.ops.joining import stack
 
     first = next(each for each in _leaves(value) if isinstance(each, Operators))
     wanted = as_tensor(first).dtype if dtype is None else as_dtype(dtype)
-    return stack([as_tensor(each, wanted) for each in value], name=name or "packed")
+    made: Tensor = stack([as_tensor(each, wanted) for each in value], name=name or "packed")
+    return made
 
 
 def _filled(array: np.ndarray[Any, Any], sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:

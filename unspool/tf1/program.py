@@ -41,7 +41,7 @@ class Program:
     """
 
     def __init__(self, fetches: Sequence[Tensor | Operation], fed: Collection[Tensor]) -> None:
-        operations = _needed(fetches, fed)
+        operations = needed(fetches, fed)
         self.gradients = [each for each in operations if each.watches]
         """The operations that differentiate."""
         self._differentiated = _differentiated(self.gradients)
@@ -102,13 +102,14 @@ class Program:
                 values[place] = values[place].clone()
 
 
-def _needed(fetches: Iterable[Tensor | Operation], fed: Collection[Tensor]) -> list[Operation]:
+def needed(fetches: Iterable[Tensor | Operation], fed: Collection[Tensor]) -> list[Operation]:
+    """The operations that fetches depend on, in an order in which they can run."""
     found: set[Operation] = set()
     waiting = [each.op if isinstance(each, Tensor) else each for each in fetches if each not in fed]
     while waiting:
         operation = waiting.pop()
-        if operation in found:
-            continue
+        if operation in found or (operation.outputs and all(each in fed for each in operation.outputs)):
+            continue  # what is fed is not computed, whoever waits for it
         found.add(operation)
         waiting += operation.control_inputs
         waiting += [each.op for each in operation.inputs if each not in fed]
@@ -129,7 +130,7 @@ def _differentiated(gradients: Sequence[Operation]) -> set[Operation]:
     if len(gradients) < 2:
         return set()
     others = set(gradients)
-    return {each for last in gradients for each in _needed(last.inputs, ()) if each in others}
+    return {each for last in gradients for each in needed(last.inputs, ()) if each in others}
 
 
 def _before_changes(late: Sequence[Operation], watched: Collection[Tensor], free: int) -> dict[Tensor, int]:

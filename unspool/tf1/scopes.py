@@ -153,13 +153,15 @@ def variable_scope(
     """
     if default_name is None and name_or_scope is None:
         raise TypeError("If default_name is None then name_or_scope is required")
+    if not isinstance(name_or_scope, str | VariableScope | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"VariableScope: name_or_scope must be a string or VariableScope, but is {name_or_scope!r}")
     store, graph = _store(), get_default_graph()
     before, counts = store.scope, None
     changes = dict(initializer=initializer, regularizer=regularizer, custom_getter=custom_getter)
     if dtype is not None:
         changes["dtype"] = as_dtype(dtype)
     if isinstance(name_or_scope, VariableScope):
-        name, short = name_or_scope.name, name_or_scope.original_name_scope
+        name, short = name_or_scope.name, name_or_scope.name.split("/")[-1]
         scope = name_or_scope.with_changes(reuse=reuse or name_or_scope.reuse, **changes)
         counts = dict(store.counts)
     else:
@@ -169,7 +171,7 @@ def variable_scope(
         if reuse is False and before.reuse is AUTO_REUSE:
             scope.reuse = False
         scope.name = name
-    names = graph.name_scope(short.split("/")[-1] if isinstance(name_or_scope, VariableScope) and name else short)
+    names = graph.name_scope(short)
     if not auxiliary_name_scope or not short:
         names = graph.name_scope(graph.get_name_scope() + "/" if graph.get_name_scope() else None)
     with names as operations:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from unspool.tensor_array import TensorArray as Values
 from unspool.tf1.dtypes import DType, as_dtype, int32
-from unspool.tf1.operations import apply, as_tensor
-from unspool.tf1.shapes import Dims, TensorShape, merged
+from unspool.tf1.operations import apply, as_tensor, known_int
+from unspool.tf1.shapes import Dim, Dims, TensorShape, merged
 from unspool.tf1.tensor import Tensor
 
 
@@ -19,8 +20,9 @@ class TensorArray:
     Args:
         dtype: of the elements.
         size: how many there are, or the first of them if `dynamic_size`.
-        dynamic_size, clear_after_read, infer_shape, colocate_with_first_write_call, tensor_array_name: accepted; an
-            array always grows as it is written, and keeps what is read.
+        dynamic_size: whether it grows when it is written past its end.
+        clear_after_read, infer_shape, colocate_with_first_write_call, tensor_array_name: accepted; an array always
+            keeps what is read.
         flow: what carries its values through the graph.
         element_shape: the shape of an element.
         name: its name.
@@ -48,13 +50,20 @@ class TensorArray:
     ) -> None:
         self.dtype: DType = as_dtype(dtype)
         self.element_dims: Dims = TensorShape(element_shape).sizes
+        self.dynamic_size = bool(dynamic_size)
+        self.count: Dim = None
+        """How many elements there are, if that is known when the graph is built."""
         if flow is None:
-            flow = self._operation("TensorArrayV3", _made, as_tensor(0 if size is None else size, int32), name=name)
+            length = as_tensor(0 if size is None else size, int32)
+            self.count = None if dynamic_size else known_int(length)
+            flow = self._operation("TensorArrayV3", _made, length, name=name)
         self.flow: Tensor = flow
 
     def with_flow(self, flow: Tensor) -> TensorArray:
         """The same array with other values."""
-        return TensorArray(self.dtype, flow=flow, element_shape=self.element_dims)
+        made = TensorArray(self.dtype, None, self.dynamic_size, flow=flow, element_shape=self.element_dims)
+        made.count = self.count
+        return made
 
     def _operation(self, kind: str, function: Any, *inputs: Any, name: str | None = None) -> Tensor:
         # The type of what carries an array is that of its elements, so that gradients go along it.
@@ -63,8 +72,9 @@ class TensorArray:
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
         """The array with an element written."""
         given = as_tensor(value, self.dtype)
+        write = _write_or_grow if self.dynamic_size else _write
         made = self.with_flow(
-            self._operation("TensorArrayWriteV3", _write, self.flow, as_tensor(index), given, name=name)
+            self._operation("TensorArrayWriteV3", write, self.flow, as_tensor(index), given, name=name)
         )
         made.element_dims = merged(self.element_dims, given.dims)
         return made
@@ -83,22 +93,25 @@ class TensorArray:
 
     def stack(self, name: str | None = None) -> Tensor:
         """All elements, along a new first axis."""
-        dims = None if self.element_dims is None else (None, *self.element_dims)
-        return apply(
-            "TensorArrayStack", lambda array: array.stack(), self.flow, name=name, outputs=[(self.dtype, dims)]
-        )
+        dims = None if self.element_dims is None else (self.count, *self.element_dims)
+        join = lambda array: _stacked(array, range(array.size()), self.dtype, self.element_dims)  # noqa: E731
+        return apply("TensorArrayStack", join, self.flow, name=name, outputs=[(self.dtype, dims)])
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements at several indices, along a new first axis."""
-        dims = None if self.element_dims is None else (None, *self.element_dims)
-        pick = lambda array, places: torch.stack([array.read(k) for k in places.tolist()])  # noqa: E731
-        return apply(
-            "TensorArrayGatherV3", pick, self.flow, as_tensor(indices), name=name, outputs=[(self.dtype, dims)]
-        )
+        places = as_tensor(indices)
+        count = None if places.dims is None else places.dims[0]
+        dims = None if self.element_dims is None else (count, *self.element_dims)
+        pick = lambda array, places: _stacked(array, places.tolist(), self.dtype, self.element_dims)  # noqa: E731
+        return apply("TensorArrayGatherV3", pick, self.flow, places, name=name, outputs=[(self.dtype, dims)])
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements, one after the other along their first axis."""
-        dims = None if self.element_dims is None else (None, *self.element_dims[1:])
+        dims = None
+        if self.element_dims:
+            length = self.element_dims[0]
+            total = None if self.count is None or length is None else self.count * length
+            dims = (total, *self.element_dims[1:])
         join = lambda array: torch.cat([array.read(k) for k in range(array.size())])  # noqa: E731
         return apply("TensorArrayConcatV3", join, self.flow, name=name, outputs=[(self.dtype, dims)])
 
@@ -109,6 +122,7 @@ class TensorArray:
             self._operation("TensorArrayUnstack", lambda array, x: array.unstack(x), self.flow, given, name=name)
         )
         made.element_dims = None if given.dims is None else given.dims[1:]
+        made.count = None if given.dims is None else given.dims[0]
         return made
 
     def size(self, name: str | None = None) -> Tensor:
@@ -127,9 +141,31 @@ class TensorArray:
         return no_op(name)
 
 
+def _stacked(array: Values, places: Sequence[int], dtype: DType, dims: Dims) -> torch.Tensor:
+    """Elements along a new first axis; what was never written is zero, as in TensorFlow."""
+    written = next((array.read(k) for k in range(array.size()) if array.has(k)), None)
+    if written is None:
+        if dims is None or None in dims:
+            raise ValueError("a TensorArray of which nothing was written needs an element_shape to be stacked")
+        written = torch.zeros([size or 0 for size in dims], dtype=dtype.torch)
+    if not places:
+        return written.new_zeros((0, *written.shape))
+    blank = torch.zeros_like(written)
+    return torch.stack([blank if k < array.size() and not array.has(k) else array.read(k) for k in places])
+
+
 def _made(size: torch.Tensor) -> Values:
     return Values(size=int(size))
 
 
 def _write(array: Values, index: torch.Tensor, value: torch.Tensor) -> Values:
+    if int(index) >= array.size():
+        raise ValueError(
+            f"Tried to write to index {int(index)} but array is not resizeable and size is: {array.size()}; give "
+            "dynamic_size=True"
+        )
+    return array.write(int(index), value)
+
+
+def _write_or_grow(array: Values, index: torch.Tensor, value: torch.Tensor) -> Values:
     return array.write(int(index), value)

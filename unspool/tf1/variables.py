@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from unspool.tf1.dtypes import DType
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import apply, as_tensor
+from unspool.tf1.program import needed
 from unspool.tf1.shapes import Dims, TensorShape, described, fit
 from unspool.tf1.tensor import Operators, Tensor
 
@@ -75,7 +77,7 @@ class Variable(Operators):
         with graph.as_default(), graph.control_dependencies(None), graph.name_scope(name or "Variable") as scope:
             with graph.name_scope("Initializer"):
                 made = initial_value() if callable(initial_value) else initial_value
-                initial = as_tensor(made, dtype, name="initial_value")
+                initial = _before_variables(as_tensor(made, dtype, name="initial_value"))
             self.initial_value = initial
             self.dtype: DType = initial.dtype
             self.dims: Dims = initial.dims if validate_shape else None
@@ -172,7 +174,9 @@ class Variable(Operators):
     def _assignment(
         self, kind: str, value: Any, change: Callable[[Any, Any], Any], name: str | None = None, reads: bool = True
     ) -> Tensor:
-        given = as_tensor(value, self.dtype)
+        given = as_tensor(value, None if isinstance(value, Operators) else self.dtype)
+        if given.dtype is not self.dtype:
+            raise TypeError(f"{self.op.name} is {self.dtype.name}, but is assigned {given.dtype.name}; use tf.cast")
         if self.validate_shape and not fit(self.dims, given.dims) and not (reads and given.dims == ()):
             raise ValueError(
                 f"{self.op.name} has shape {described(self.dims)}, but is assigned a value of shape "
@@ -206,6 +210,22 @@ class Variable(Operators):
 
     def __repr__(self) -> str:
         return f"<tf.Variable '{self.name}' shape={described(self.dims)} dtype={self.dtype.name}>"
+
+
+def _before_variables(initial: Tensor) -> Tensor:
+    """A first value that, where it reads variables, reads their first values as long as they have no others.
+
+    So an initialiser may run before those of the variables that it depends on, as in TensorFlow.
+    """
+    operations = needed([initial], ())
+    stand_ins: dict[Tensor, Tensor] = {}
+    for each in operations:
+        if each.type == "VariableV2":
+            stand_ins[each.outputs[0]] = each.variables[0].initialized_value()
+        elif any(read in stand_ins for read in each.inputs):
+            copy = each.copied([stand_ins.get(read, read) for read in each.inputs])
+            stand_ins.update(zip(each.outputs, copy.outputs, strict=True))
+    return stand_ins.get(initial, initial)
 
 
 def assign(
@@ -294,7 +314,7 @@ def report_uninitialized_variables(var_list: Sequence[Variable] | None = None) -
 
     asked = list(global_variables() if var_list is None else var_list)
 
-    def report(run: Run) -> list[bytes]:
-        return [each.op.name.encode() for each in asked if not run.state.is_initialized(each)]
+    def report(run: Run) -> Any:
+        return np.array([each.op.name.encode() for each in asked if not run.state.is_initialized(each)], object)
 
     return apply("ReportUninitializedVariables", report, outputs=[(string, (None,))], takes_run=True)

@@ -13,6 +13,23 @@ from unspool.tf1.operations import apply, as_tensor, same_dtype
 from unspool.tf1.shapes import described
 from unspool.tf1.variables import group
 
+__all__ = [
+    "add_check_numerics_ops",
+    "assert_equal",
+    "assert_greater",
+    "assert_greater_equal",
+    "assert_less",
+    "assert_less_equal",
+    "assert_negative",
+    "assert_non_negative",
+    "assert_non_positive",
+    "assert_none_equal",
+    "assert_positive",
+    "assert_rank",
+    "check_numerics",
+    "verify_tensor_all_finite",
+]
+
 
 def _check(
     kind: str,

@@ -13,12 +13,18 @@ from unspool.tf1.functions import Function
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import identity
-from unspool.tf1.shapes import TensorShape, described, fit
+from unspool.tf1.shapes import Dims, TensorShape, described
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 
 if TYPE_CHECKING:
     from unspool.tf1.session import Run
+
+__all__ = [
+    "case",
+    "cond",
+    "while_loop",
+]
 
 
 def while_loop(
@@ -140,7 +146,7 @@ def _with_invariants(first: list[Any], invariants: Any) -> list[Any]:
         if isinstance(leaf, TensorArray) or (invariant is None and leaf.dims is None):
             made.append(leaf)
             continue
-        if not fit(leaf.dims, dims):
+        if not _within(leaf.dims, dims):
             raise ValueError(
                 f"The shape invariant specified for {leaf.name}, {described(dims)}, is not compatible with its shape "
                 f"{described(leaf.dims)}"
@@ -150,8 +156,17 @@ def _with_invariants(first: list[Any], invariants: Any) -> list[Any]:
     return unflatten_as(first, made)
 
 
+def _within(dims: Dims, invariant: Dims) -> bool:
+    """Whether all shapes that the first may be are among those that the second may be."""
+    if dims is None or invariant is None:
+        return invariant is None
+    return len(dims) == len(invariant) and all(b is None or a == b for a, b in zip(dims, invariant, strict=True))
+
+
 def _check_truth(outputs: Sequence[Tensor], what: str) -> None:
-    if len(outputs) != 1 or outputs[0].dtype is not bool_ or outputs[0].dims not in ((), None):
+    if len(outputs) == 1 and outputs[0].dtype is bool_ and outputs[0].dims not in ((), None):
+        raise ValueError(f"{what} must return a scalar, but returned shape {described(outputs[0].dims)}")
+    if len(outputs) != 1 or outputs[0].dtype is not bool_:
         raise TypeError(f"{what} must return a boolean scalar, but returned {list(outputs)}")
 
 
@@ -215,7 +230,7 @@ def cond(
     outputs: list[Any] = []
     for one, other in zip(branches[0].outputs, branches[1].outputs, strict=True):
         if one.dtype is not other.dtype:
-            raise TypeError(
+            raise ValueError(
                 f"Outputs of true_fn and false_fn must have the same type: {one.dtype.name}, {other.dtype.name}"
             )
         agreed = one.dims == other.dims
@@ -246,8 +261,10 @@ def cond(
 def _branch(function: Callable[[], Any]) -> Callable[[], Any]:
     def call() -> Any:
         made = function()
-        if made is None or isinstance(made, Operation):  # for what it does, not for what it returns
-            with get_default_graph().control_dependencies([] if made is None else [made]):
+        if made is None:
+            raise ValueError("true_fn and false_fn must have a return value.")
+        if isinstance(made, Operation):  # for what it does, not for what it returns
+            with get_default_graph().control_dependencies([made]):
                 return identity(0)
         with get_default_graph().control_dependencies([each for each in flatten(made) if isinstance(each, Operation)]):
             kept = map_structure(lambda each: identity(0) if isinstance(each, Operation) else as_tensor(each), made)
@@ -271,122 +288,13 @@ def case(
 ) -> Any:
     """The result of the first function whose truth holds, or of `default`."""
     pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if not pairs:
+        raise ValueError("tf.case needs at least one pair of a truth and a function")
     (pred, function), rest = pairs[0], pairs[1:]  # pyright: ignore[reportUnknownVariableType]
     if not rest and default is None:
         return function()  # pyright: ignore[reportUnknownVariableType]
     otherwise = default if not rest else lambda: case(rest, default, exclusive, strict, name)
     return cond(pred, function, otherwise, name=name)
-
-
-def map_fn(
-    fn: Callable[[Any], Any],
-    elems: Structure,
-    dtype: Any = None,
-    parallel_iterations: int | None = None,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    name: str | None = None,
-) -> Any:
-    """`fn` of each slice along the first axis, stacked.
-
-    >>> from unspool import tf1 as tf
-    >>> tf.Session().run(tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3])))
-    array([1, 4, 9], dtype=int32)
-    """
-    given = map_structure(as_tensor, elems)
-    return _over_slices("map", lambda _, each: (None, fn(each)), None, given, name)
-
-
-def scan(
-    fn: Callable[[Any, Any], Any],
-    elems: Structure,
-    initializer: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    reverse: bool = False,
-    name: str | None = None,
-) -> Any:
-    """`fn` of what it returned last and the next slice, along the first axis; all that it returned, stacked.
-
-    >>> from unspool import tf1 as tf
-    >>> tf.Session().run(tf.scan(lambda total, x: total + x, tf.constant([1, 2, 3])))
-    array([1, 3, 6], dtype=int32)
-    """
-    given = map_structure(as_tensor, elems)
-    turned = map_structure(lambda each: each[::-1], given) if reverse else given
-    if initializer is None:
-        start = map_structure(lambda each: each[0], turned)
-        rest = map_structure(lambda each: each[1:], turned)
-    else:
-        start, rest = map_structure(as_tensor, initializer), turned
-
-    def step(before: Any, each: Any) -> tuple[Any, Any]:
-        made = map_structure(as_tensor, fn(before, each))
-        return made, made
-
-    made = _over_slices("scan", step, start, rest, name)
-    if initializer is None:
-        from unspool.tf1.ops.array import concat
-
-        made = map_structure(lambda one, others: concat([one[None], others], 0), start, made)
-    return map_structure(lambda each: each[::-1], made) if reverse else made
-
-
-def foldl(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, name: str | None = None, **_: Any) -> Any:
-    """What `scan` returns last."""
-    return map_structure(lambda each: each[-1], scan(fn, elems, initializer, name=name))
-
-
-def _over_slices(
-    kind: str, step: Callable[[Any, Any], tuple[Any, Any]], start: Any, elems: Structure, name: str | None
-) -> Any:
-    """Carries a value over the slices of tensors, and stacks what each step puts out."""
-    leaves = flatten(elems)
-    one = map_structure(lambda each: each[0], elems)
-    carries = [] if start is None else flatten(start)
-
-    def call(*given: Any) -> Any:
-        before = None if start is None else unflatten_as(start, given[: len(carries)])
-        after, out = step(before, unflatten_as(elems, given[len(carries) :]))
-        return (() if start is None else after), out
-
-    turn = Function(call, *carries, *flatten(one))
-    outs = flatten(turn.result[1])
-    first = len(turn.outputs) - len(outs)
-    steps = leaves[0].dims[0] if leaves[0].dims else None
-
-    def run_slices(run: Run, *values: Any) -> Any:
-        now = list(values[: len(carries)])
-        slices, outside = values[len(carries) : len(carries) + len(leaves)], values[len(carries) + len(leaves) :]
-        found: list[list[Any]] = []
-        for k in range(len(slices[0])):
-            made = turn(run, [*now, *(each[k] for each in slices), *outside])
-            now = made[:first]
-            found.append(made[first:])
-        columns = [torch.stack(each) for each in zip(*found, strict=True)]
-        if not found:
-            columns = [
-                torch.zeros((0, *(size or 0 for size in each.dims or ())), dtype=each.dtype.torch)
-                for each in turn.outputs[first:]
-            ]
-        return columns[0] if len(columns) == 1 else columns
-
-    outputs = [(each.dtype, None if each.dims is None else (steps, *each.dims)) for each in turn.outputs[first:]]
-    made = apply(
-        kind,
-        run_slices,
-        *carries,
-        *leaves,
-        *turn.captured,
-        name=name,
-        outputs=outputs,
-        takes_run=True,
-        variables=turn.variables,
-    )
-    return unflatten_as(turn.result[1], [made] if isinstance(made, Tensor) else made)
 
 
 def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Any = None) -> list[Any]:

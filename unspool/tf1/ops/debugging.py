@@ -12,6 +12,10 @@ import torch
 from unspool.tf1.dtypes import as_dtype
 from unspool.tf1.operations import apply, as_tensor
 
+__all__ = [
+    "py_func",
+]
+
 
 def print_(
     input_: Any,

@@ -1,55 +1,120 @@
-"""Arithmetic, elementwise functions, reductions and products."""
+"""Arithmetic, elementwise functions, and clipping."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from unspool.tf1.dtypes import DType, as_dtype, bool_, int32, int64
+from unspool.tf1.dtypes import DType, as_dtype, bool_, float32, float64, int32, int64
 from unspool.tf1.indexed_slices import IndexedSlices
-from unspool.tf1.operations import apply, as_tensor, elementwise, known_ints, same_dtype
-from unspool.tf1.shapes import Dim, Dims, compatible, described
+from unspool.tf1.operations import FRACTIONS, NUMBERS, TRUTHS, apply, as_tensor, elementwise, same_dtype
+from unspool.tf1.ops.making import binary as binary
+from unspool.tf1.ops.making import unary as unary
+from unspool.tf1.ops.products import matmul as matmul
+from unspool.tf1.ops.reductions import reduce_any as reduce_any
+from unspool.tf1.ops.reductions import reduce_sum as reduce_sum
+from unspool.tf1.shapes import Dims, merged
 from unspool.tf1.tensor import Operators
 
-
-def unary(kind: str, function: Callable[[torch.Tensor], torch.Tensor], what: str) -> Callable[..., Any]:
-    """An elementwise function of one tensor."""
-
-    def call(x: Any, name: str | None = None) -> Any:
-        return apply(kind, function, x, name=name)
-
-    return _documented(call, kind, what)
-
-
-def binary(
-    kind: str, function: Callable[..., torch.Tensor], what: str, dtype: DType | None = None
-) -> Callable[..., Any]:
-    """An elementwise function of two tensors."""
-
-    def call(x: Any, y: Any, name: str | None = None) -> Any:
-        return elementwise(kind, function, x, y, name=name, dtype=dtype)
-
-    return _documented(call, kind, what)
-
-
-def _documented(call: Callable[..., Any], kind: str, what: str) -> Callable[..., Any]:
-    call.__doc__ = what
-    call.__name__ = call.__qualname__ = kind
-    return call
+__all__ = [
+    "acos",
+    "add",
+    "add_n",
+    "asin",
+    "atan",
+    "atan2",
+    "cast",
+    "ceil",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
+    "cos",
+    "cosh",
+    "div",
+    "div_no_nan",
+    "divide",
+    "equal",
+    "erf",
+    "exp",
+    "expm1",
+    "floor",
+    "floordiv",
+    "floormod",
+    "global_norm",
+    "greater",
+    "greater_equal",
+    "is_finite",
+    "is_inf",
+    "is_nan",
+    "less",
+    "less_equal",
+    "lgamma",
+    "log",
+    "log1p",
+    "log_sigmoid",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "not_equal",
+    "realdiv",
+    "reciprocal",
+    "rsqrt",
+    "saturate_cast",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "squared_difference",
+    "subtract",
+    "tan",
+    "tanh",
+    "to_double",
+    "to_float",
+    "to_int32",
+    "to_int64",
+    "truediv",
+]
 
 
 def _truediv(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     # Whole numbers are divided in float64, as in TensorFlow, or in float32 where they are small.
     if not x.is_floating_point() and not x.is_complex():
-        wide = torch.float64 if x.dtype in (torch.int32, torch.int64) else torch.float32
-        return x.to(wide) / y.to(wide)
+        return x.to(_wide(x.dtype)) / y.to(_wide(x.dtype))
     return x / y
 
 
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype in (torch.int32, torch.int64) else torch.float32
+
+
+def _realdiv(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if not x.is_floating_point() and not x.is_complex():
+        raise ValueError("RealDiv divides fractions alone; tf.truediv and tf.floordiv divide whole numbers")
+    return x / y
+
+
+def larger(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The larger of each two; of equals the first has the gradient, as in TensorFlow."""
+    return torch.where((x >= y) | (x != x), x, y)
+
+
+def smaller(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The smaller of each two; of equals the first has the gradient, as in TensorFlow."""
+    return torch.where((x <= y) | (x != x), x, y)
+
+
 def _divide_no_nan(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x, y = (each if each.is_floating_point() else each.to(_wide(each.dtype)) for each in (x, y))
     safe = torch.where(y == 0, torch.ones_like(y), y)
     return torch.where(y == 0, torch.zeros_like(x / safe), x / safe)
 
@@ -58,59 +123,60 @@ def _floordiv(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.floor(x / y) if x.is_floating_point() else torch.div(x, y, rounding_mode="floor")
 
 
-abs_ = unary("Abs", torch.abs, "The absolute values.")
-negative = unary("Neg", torch.neg, "The numbers with the other sign.")
-sign = unary("Sign", torch.sign, "-1, 0 or 1.")
-square = unary("Square", torch.square, "The squares.")
-sqrt = unary("Sqrt", torch.sqrt, "The square roots.")
-rsqrt = unary("Rsqrt", torch.rsqrt, "One over the square roots.")
-reciprocal = unary("Reciprocal", torch.reciprocal, "One over the numbers.")
-exp = unary("Exp", torch.exp, "The exponentials.")
-expm1 = unary("Expm1", torch.expm1, "The exponentials, less 1.")
-log = unary("Log", torch.log, "The natural logarithms.")
-log1p = unary("Log1p", torch.log1p, "The natural logarithms of 1 more.")
-sin = unary("Sin", torch.sin, "The sines.")
-cos = unary("Cos", torch.cos, "The cosines.")
-tan = unary("Tan", torch.tan, "The tangents.")
-asin = unary("Asin", torch.asin, "The arc sines.")
-acos = unary("Acos", torch.acos, "The arc cosines.")
-atan = unary("Atan", torch.atan, "The arc tangents.")
-sinh = unary("Sinh", torch.sinh, "The hyperbolic sines.")
-cosh = unary("Cosh", torch.cosh, "The hyperbolic cosines.")
-tanh = unary("Tanh", torch.tanh, "The hyperbolic tangents.")
-sigmoid = unary("Sigmoid", torch.sigmoid, "`1 / (1 + exp(-x))`.")
-log_sigmoid = unary("LogSigmoid", torch.nn.functional.logsigmoid, "The logarithms of the sigmoids.")
-erf = unary("Erf", torch.erf, "The error function.")
-lgamma = unary("Lgamma", torch.lgamma, "The logarithms of the gamma function.")
-floor = unary("Floor", torch.floor, "The largest whole numbers that are not larger.")
-ceil = unary("Ceil", torch.ceil, "The least whole numbers that are not less.")
-round_ = unary("Round", torch.round, "The nearest whole numbers, halves to even ones.")
-is_nan = unary("IsNan", torch.isnan, "Whether each is not a number.")
-is_inf = unary("IsInf", torch.isinf, "Whether each is infinite.")
-is_finite = unary("IsFinite", torch.isfinite, "Whether each is finite.")
-logical_not = unary("LogicalNot", torch.logical_not, "Whether each is false.")
+abs_ = unary("Abs", torch.abs, "The absolute values.", NUMBERS)
+negative = unary("Neg", torch.neg, "The numbers with the other sign.", NUMBERS)
+sign = unary("Sign", torch.sign, "-1, 0 or 1.", NUMBERS)
+square = unary("Square", torch.square, "The squares.", NUMBERS)
+sqrt = unary("Sqrt", torch.sqrt, "The square roots.", FRACTIONS)
+rsqrt = unary("Rsqrt", torch.rsqrt, "One over the square roots.", FRACTIONS)
+reciprocal = unary("Reciprocal", torch.reciprocal, "One over the numbers.", FRACTIONS)
+exp = unary("Exp", torch.exp, "The exponentials.", FRACTIONS)
+expm1 = unary("Expm1", torch.expm1, "The exponentials, less 1.", FRACTIONS)
+log = unary("Log", torch.log, "The natural logarithms.", FRACTIONS)
+log1p = unary("Log1p", torch.log1p, "The natural logarithms of 1 more.", FRACTIONS)
+sin = unary("Sin", torch.sin, "The sines.", FRACTIONS)
+cos = unary("Cos", torch.cos, "The cosines.", FRACTIONS)
+tan = unary("Tan", torch.tan, "The tangents.", FRACTIONS)
+asin = unary("Asin", torch.asin, "The arc sines.", FRACTIONS)
+acos = unary("Acos", torch.acos, "The arc cosines.", FRACTIONS)
+atan = unary("Atan", torch.atan, "The arc tangents.", FRACTIONS)
+sinh = unary("Sinh", torch.sinh, "The hyperbolic sines.", FRACTIONS)
+cosh = unary("Cosh", torch.cosh, "The hyperbolic cosines.", FRACTIONS)
+tanh = unary("Tanh", torch.tanh, "The hyperbolic tangents.", FRACTIONS)
+sigmoid = unary("Sigmoid", torch.sigmoid, "`1 / (1 + exp(-x))`.", FRACTIONS)
+log_sigmoid = unary("LogSigmoid", torch.nn.functional.logsigmoid, "The logarithms of the sigmoids.", FRACTIONS)
+erf = unary("Erf", torch.erf, "The error function.", FRACTIONS)
+lgamma = unary("Lgamma", torch.lgamma, "The logarithms of the gamma function.", FRACTIONS)
+floor = unary("Floor", torch.floor, "The largest whole numbers that are not larger.", FRACTIONS)
+ceil = unary("Ceil", torch.ceil, "The least whole numbers that are not less.", FRACTIONS)
+round_ = unary("Round", torch.round, "The nearest whole numbers, halves to even ones.", NUMBERS)
+is_nan = unary("IsNan", torch.isnan, "Whether each is not a number.", FRACTIONS, bool_)
+is_inf = unary("IsInf", torch.isinf, "Whether each is infinite.", FRACTIONS, bool_)
+is_finite = unary("IsFinite", torch.isfinite, "Whether each is finite.", FRACTIONS, bool_)
+logical_not = unary("LogicalNot", torch.logical_not, "Whether each is false.", TRUTHS)
 
-add = binary("Add", torch.add, "The sums.")
-subtract = binary("Sub", torch.sub, "The differences.")
-multiply = binary("Mul", torch.mul, "The products, element by element.")
-realdiv = binary("RealDiv", torch.div, "The quotients.")
-floordiv = binary("FloorDiv", _floordiv, "The quotients, rounded down.")
-mod = floormod = binary("FloorMod", torch.remainder, "What floor division leaves.")
-div_no_nan = binary("DivNoNan", _divide_no_nan, "The quotients, 0 where divided by 0.")
-pow_ = binary("Pow", torch.pow, "The powers.")
-maximum = binary("Maximum", torch.maximum, "The larger of each two.")
-minimum = binary("Minimum", torch.minimum, "The smaller of each two.")
-squared_difference = binary("SquaredDifference", lambda x, y: torch.square(x - y), "The squares of the differences.")
-atan2 = binary("Atan2", torch.atan2, "The angles of the points (y, x).")
-equal = binary("Equal", torch.eq, "Whether each two are equal.", bool_)
-not_equal = binary("NotEqual", torch.ne, "Whether each two differ.", bool_)
-less = binary("Less", torch.lt, "Whether the first of each two is less.", bool_)
-less_equal = binary("LessEqual", torch.le, "Whether the first of each two is not larger.", bool_)
-greater = binary("Greater", torch.gt, "Whether the first of each two is larger.", bool_)
-greater_equal = binary("GreaterEqual", torch.ge, "Whether the first of each two is not less.", bool_)
-logical_and = binary("LogicalAnd", torch.logical_and, "Whether both are true.", bool_)
-logical_or = binary("LogicalOr", torch.logical_or, "Whether one is true.", bool_)
-logical_xor = binary("LogicalXor", torch.logical_xor, "Whether exactly one is true.", bool_)
+add = binary("Add", torch.add, "The sums.", NUMBERS)
+subtract = binary("Sub", torch.sub, "The differences.", NUMBERS)
+multiply = binary("Mul", torch.mul, "The products, element by element.", NUMBERS)
+realdiv = binary("RealDiv", _realdiv, "The quotients.")
+floordiv = binary("FloorDiv", _floordiv, "The quotients, rounded down.", NUMBERS, default_name="floordiv")
+mod = floormod = binary("FloorMod", torch.remainder, "What floor division leaves.", NUMBERS)
+pow_ = binary("Pow", torch.pow, "The powers.", NUMBERS)
+maximum = binary("Maximum", larger, "The larger of each two.", NUMBERS)
+minimum = binary("Minimum", smaller, "The smaller of each two.", NUMBERS)
+squared_difference = binary(
+    "SquaredDifference", lambda x, y: torch.square(x - y), "The squares of the differences.", NUMBERS
+)
+atan2 = binary("Atan2", torch.atan2, "The angles of the points (y, x).", FRACTIONS)
+equal = binary("Equal", torch.eq, "Whether each two are equal.", None, bool_)
+not_equal = binary("NotEqual", torch.ne, "Whether each two differ.", None, bool_)
+less = binary("Less", torch.lt, "Whether the first of each two is less.", NUMBERS, bool_)
+less_equal = binary("LessEqual", torch.le, "Whether the first of each two is not larger.", NUMBERS, bool_)
+greater = binary("Greater", torch.gt, "Whether the first of each two is larger.", NUMBERS, bool_)
+greater_equal = binary("GreaterEqual", torch.ge, "Whether the first of each two is not less.", NUMBERS, bool_)
+logical_and = binary("LogicalAnd", torch.logical_and, "Whether both are true.", TRUTHS)
+logical_or = binary("LogicalOr", torch.logical_or, "Whether one is true.", TRUTHS)
+logical_xor = binary("LogicalXor", torch.logical_xor, "Whether exactly one is true.", TRUTHS)
 
 
 def truediv(x: Any, y: Any, name: str | None = None) -> Any:
@@ -122,9 +188,23 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Any:
     """
     if isinstance(x, torch.Tensor) or isinstance(y, torch.Tensor):
         return apply("RealDiv", _truediv, x, y)
-    kind = same_dtype("RealDiv", x, y)[0].dtype
-    whole = kind.is_integer or kind.is_bool
-    return elementwise("RealDiv", _truediv, x, y, name=name, dtype=as_dtype("float64") if whole else kind)
+    read = same_dtype("RealDiv", x, y)
+    return elementwise(
+        "RealDiv", _truediv, *read, name=name or "truediv", dtype=_quotient(read[0].dtype), takes=NUMBERS
+    )
+
+
+def _quotient(dtype: DType) -> DType:
+    return dtype if not dtype.is_integer else float64 if dtype in (int32, int64) else float32
+
+
+def div_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
+    """The quotients, 0 where divided by 0."""
+    if isinstance(x, torch.Tensor) or isinstance(y, torch.Tensor):
+        return apply("DivNoNan", _divide_no_nan, x, y)
+    read = same_dtype("DivNoNan", x, y)
+    dtype = _quotient(read[0].dtype)
+    return elementwise("DivNoNan", _divide_no_nan, *read, name=name or "div_no_nan", dtype=dtype, takes=NUMBERS)
 
 
 def div(x: Any, y: Any, name: str | None = None) -> Any:
@@ -140,7 +220,17 @@ def add_n(inputs: Sequence[Any], name: str | None = None) -> Any:
     """The sum of several tensors of one shape."""
     if not isinstance(inputs, list | tuple) or not inputs:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
-    return apply("AddN", lambda *each: sum(each[1:], each[0]), *same_dtype("AddN", *inputs), name=name)
+    given = same_dtype("AddN", *inputs)
+    dims: Any = None
+    for each in given:
+        dims = merged(dims, each.dims)
+
+    def compute(*values: torch.Tensor) -> torch.Tensor:
+        if len({each.shape for each in values}) > 1:
+            raise ValueError(f"AddN: the shapes differ: {[list(each.shape) for each in values]}")
+        return sum(values[1:], values[0])
+
+    return apply("AddN", compute, *given, name=name, outputs=[(given[0].dtype, dims)])
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
@@ -156,7 +246,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     given = as_tensor(x)
     if given.dtype is wanted:
         return given
-    return apply("Cast", lambda value: value.to(wanted.torch), given, name=name)
+    return apply("Cast", lambda value: value.to(wanted.torch), given, name=name, outputs=[(wanted, given.dims)])
 
 
 def to_float(x: Any, name: str = "ToFloat") -> Any:
@@ -191,11 +281,11 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
         return IndexedSlices(clip_by_value(t.values, clip_value_min, clip_value_max, name), t.indices, t.dense_dims)
     return elementwise(
         "ClipByValue",
-        lambda value, low, high: torch.minimum(torch.maximum(value, low), high),
+        lambda value, low, high: larger(smaller(value, high), low),
         t,
         clip_value_min,
         clip_value_max,
-        name=name,
+        name=name or "clip_by_value",
     )
 
 
@@ -257,187 +347,6 @@ def _like(value: Any) -> list[tuple[DType, Dims]]:
     return [(given.dtype, given.dims)]
 
 
-# -- reductions ------------------------------------------------------------------------------------------------------
-
-
-def reduction(kind: str, function: Callable[..., torch.Tensor], what: str) -> Callable[..., Any]:
-    """A reduction over one axis, several, or all."""
-
-    def call(
-        input_tensor: Any,
-        axis: Any = None,
-        keepdims: bool | None = None,
-        name: str | None = None,
-        reduction_indices: Any = None,
-        keep_dims: bool | None = None,
-    ) -> Any:
-        chosen = axis if reduction_indices is None else reduction_indices
-        keep = bool(keep_dims if keepdims is None else keepdims)
-
-        def reduce(value: torch.Tensor) -> torch.Tensor:
-            return function(value, _axes(chosen, value.dim()), keep)
-
-        if isinstance(chosen, Operators):
-            numbers = known_ints(chosen)
-            if numbers is None or None in numbers:
-                raise ValueError(f"{kind}: axis must be known when the graph is built, but is {chosen!r}")
-            chosen = numbers
-        return apply(kind, reduce, input_tensor, name=name)
-
-    return _documented(call, kind, what)
-
-
-def _axes(axis: Any, rank: int) -> list[int]:
-    chosen = range(rank) if axis is None else [axis] if isinstance(axis, int) else axis
-    return [int(each) for each in chosen]
-
-
-def _over(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """A torch reduction that leaves a tensor alone if there is no axis to reduce."""
-    return lambda value, axes, keep: function(value, axes, keep) if axes else value
-
-
-def _prod(value: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
-    for axis in sorted((each % value.dim() for each in axes), reverse=True):
-        value = value.prod(axis, keepdim=keep, dtype=value.dtype)
-    return value
-
-
-def _mean(value: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
-    if value.is_floating_point() or value.is_complex():
-        return value.mean(axes, keep)
-    count = math.prod(value.shape[each] for each in axes)
-    return torch.div(value.sum(axes, keep, dtype=value.dtype), count, rounding_mode="trunc")
-
-
-reduce_sum = reduction("Sum", _over(lambda v, a, k: v.sum(a, k, dtype=v.dtype)), "The sum over axes, or of all.")
-reduce_mean = reduction("Mean", _over(_mean), "The mean over axes, or of all.")
-reduce_max = reduction("Max", _over(lambda v, a, k: v.amax(a, k)), "The largest over axes, or of all.")
-reduce_min = reduction("Min", _over(lambda v, a, k: v.amin(a, k)), "The smallest over axes, or of all.")
-reduce_prod = reduction("Prod", _over(_prod), "The product over axes, or of all.")
-reduce_any = reduction(
-    "Any", _over(lambda v, a, k: v.any(dim=a, keepdim=k)), "Whether any is true, over axes or of all."
-)
-reduce_all = reduction(
-    "All", _over(lambda v, a, k: v.all(dim=a, keepdim=k)), "Whether all are true, over axes or of all."
-)
-reduce_logsumexp = reduction("LogSumExp", _over(torch.logsumexp), "The logarithm of the sum of exponentials.")
-
-
-def _arg(kind: str, function: Callable[..., torch.Tensor], what: str) -> Callable[..., Any]:
-    def call(
-        input: Any,
-        axis: int | None = None,
-        name: str | None = None,
-        dimension: int | None = None,
-        output_type: Any = int64,
-    ) -> Any:
-        chosen = next((each for each in (axis, dimension) if each is not None), 0)
-        wanted = as_dtype(output_type)
-        return apply(kind, lambda value: function(value, int(chosen)).to(wanted.torch), input, name=name)
-
-    return _documented(call, kind, what)
-
-
-argmax = _arg("ArgMax", torch.argmax, "Where along an axis the largest is; the first if there are several.")
-argmin = _arg("ArgMin", torch.argmin, "Where along an axis the smallest is; the first if there are several.")
-
-
-def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """The sums of all up to each, along an axis."""
-
-    def compute(value: torch.Tensor) -> torch.Tensor:
-        turned = value.flip(axis) if reverse else value
-        total = turned.cumsum(axis, dtype=value.dtype)
-        total = total - turned if exclusive else total
-        return total.flip(axis) if reverse else total
-
-    return apply("Cumsum", compute, x, name=name)
-
-
-# -- products --------------------------------------------------------------------------------------------------------
-
-
-def matmul(
-    a: Any,
-    b: Any,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    adjoint_a: bool = False,
-    adjoint_b: bool = False,
-    a_is_sparse: bool = False,
-    b_is_sparse: bool = False,
-    name: str | None = None,
-) -> Any:
-    """The products of matrices, which are the last two axes.
-
-    Raises:
-        ValueError: if sizes that are known do not fit.
-
-    >>> from unspool import tf1 as tf
-    >>> tf.matmul(tf.placeholder(tf.float32, [None, 3]), tf.zeros([4, 5]))
-    Traceback (most recent call last):
-    ValueError: MatMul: Dimensions must be equal, but are 3 and 4, for shapes (?, 3) and (4, 5)
-    """
-    turn_a, turn_b = transpose_a or adjoint_a, transpose_b or adjoint_b
-
-    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return (x.mT if turn_a else x) @ (y.mT if turn_b else y)
-
-    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
-        return apply("MatMul", product, a, b)
-    left, right = same_dtype("MatMul", a, b)
-    shape = _product_shape(_turned(left.dims, turn_a), _turned(right.dims, turn_b))
-    return apply("MatMul", product, left, right, name=name, outputs=[(left.dtype, shape)])
-
-
-def _turned(dims: Dims, turn: bool) -> Dims:
-    return dims if dims is None or not turn or len(dims) < 2 else (*dims[:-2], dims[-1], dims[-2])
-
-
-def _product_shape(left: Dims, right: Dims) -> Dims:
-    if left is None or right is None:
-        return None
-    if len(left) < 2 or len(right) < 2:
-        raise ValueError(
-            f"MatMul: Shape must be rank 2 at least, but the shapes are {described(left)} and {described(right)}"
-        )
-    if not compatible(left[-1], right[-2]):
-        raise ValueError(
-            f"MatMul: Dimensions must be equal, but are {left[-1]} and {right[-2]}, for shapes {described(left)} and "
-            f"{described(right)}"
-        )
-    longer, shorter = (left, right) if len(left) >= len(right) else (right, left)
-    batch: list[Dim] = list(longer[:-2])
-    for back in range(3, len(shorter) + 1):
-        batch[-back + 2] = longer[-back] if longer[-back] is not None else shorter[-back]
-    return (*batch, left[-2], right[-1])
-
-
-def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
-    """The sum of products over the axes that are named of both."""
-    return apply("Tensordot", lambda x, y: torch.tensordot(x, y, dims=axes), *same_dtype("Tensordot", a, b), name=name)
-
-
-def einsum(equation: str, *inputs: Any, name: str | None = None) -> Any:
-    """Sums of products by Einstein's convention."""
-    return apply("Einsum", lambda *values: torch.einsum(equation, *values), *same_dtype("Einsum", *inputs), name=name)
-
-
-def norm(
-    tensor: Any,
-    ord: Any = "euclidean",
-    axis: Any = None,
-    keepdims: bool = False,
-    name: str | None = None,
-    keep_dims: bool | None = None,
-) -> Any:
-    """The norm of a tensor, or of its vectors along an axis: Euclidean, or of another order."""
-    power = 2.0 if ord == "euclidean" else float(ord)
-    keep = bool(keepdims if keep_dims is None else keep_dims)
-    return apply("norm", lambda x: torch.linalg.vector_norm(x, power, axis, keep), tensor, name=name)
-
-
 # -- operators -------------------------------------------------------------------------------------------------------
 
 
@@ -459,8 +368,8 @@ _BINARY = {
     "mod": _named(mod, "mod"),
     "pow": _named(pow_, "pow"),
     "matmul": lambda x, y: matmul(x, y, name="matmul"),
-    "and": logical_and,
-    "or": logical_or,
+    "and": _named(logical_and, "and"),
+    "or": _named(logical_or, "or"),
     "xor": logical_xor,
 }
 for _name, _function in _BINARY.items():

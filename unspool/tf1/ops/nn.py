@@ -8,26 +8,44 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from unspool.tf1.dtypes import bool_, int32
-from unspool.tf1.operations import apply, as_tensor, elementwise, same_dtype
-from unspool.tf1.ops.array import gather
-from unspool.tf1.ops.math import unary
+from unspool.tf1.dtypes import float32
+from unspool.tf1.errors import InvalidArgumentError
+from unspool.tf1.gradients import stop_gradient
+from unspool.tf1.inference import broadcast
+from unspool.tf1.operations import FRACTIONS, NUMBERS, apply, as_sizes, as_tensor, check_takes, elementwise, same_dtype
+from unspool.tf1.ops.classes import embedding_lookup as embedding_lookup
+from unspool.tf1.ops.classes import in_top_k as in_top_k
+from unspool.tf1.ops.classes import top_k as top_k
+from unspool.tf1.ops.making import unary
+from unspool.tf1.ops.math import cast
+from unspool.tf1.ops.reductions import as_axes, reduced
 from unspool.tf1.seeds import Draw
-from unspool.tf1.shapes import described, fit
+from unspool.tf1.shapes import Dims, described, fit, merged
 from unspool.tf1.tensor import Operators
 
-relu = unary("Relu", torch.relu, "The numbers, 0 where negative.")
-relu6 = unary("Relu6", F.relu6, "The numbers, within 0 and 6.")
-elu = unary("Elu", F.elu, "The numbers, `exp(x) - 1` where negative.")
-selu = unary("Selu", F.selu, "Scaled exponential linear units (Klambauer et al., 2017).")
-softplus = unary("Softplus", F.softplus, "`log(1 + exp(x))`.")
-softsign = unary("Softsign", F.softsign, "`x / (1 + |x|)`.")
-swish = unary("Swish", F.silu, "`x * sigmoid(x)`.")
+
+def _selu(x: torch.Tensor) -> torch.Tensor:
+    # At 0 the slope is that of the right side, as in TensorFlow; torch's is that of the left.
+    return torch.where(x < 0, F.selu(x), 1.0507009873554804934193349852946 * x)
 
 
-def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Any:
+relu = unary("Relu", torch.relu, "The numbers, 0 where negative.", NUMBERS)
+relu6 = unary("Relu6", F.relu6, "The numbers, within 0 and 6.", NUMBERS)
+elu = unary("Elu", F.elu, "The numbers, `exp(x) - 1` where negative.", FRACTIONS)
+selu = unary("Selu", _selu, "Scaled exponential linear units (Klambauer et al., 2017).", FRACTIONS)
+softplus = unary("Softplus", F.softplus, "`log(1 + exp(x))`.", FRACTIONS)
+softsign = unary("Softsign", F.softsign, "`x / (1 + |x|)`.", FRACTIONS)
+swish = unary("Swish", F.silu, "`x * sigmoid(x)`.", FRACTIONS)
+
+
+def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
     """The numbers, times `alpha` where negative."""
-    return apply("LeakyRelu", lambda x: F.leaky_relu(x, alpha), features, name=name)
+    if isinstance(features, torch.Tensor):
+        return F.leaky_relu(features, alpha)
+    given = as_tensor(features)
+    given = cast(given, float32) if given.dtype.is_integer else given
+    compute = lambda x: F.leaky_relu(x, alpha)  # noqa: E731
+    return apply("LeakyRelu", compute, given, name=name, outputs=[(given.dtype, given.dims)])
 
 
 def softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Any:
@@ -37,12 +55,30 @@ def softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: 
     >>> tf.Session().run(tf.nn.softmax([0.0, 0.0]))
     array([0.5, 0.5], dtype=float32)
     """
-    return apply("Softmax", lambda x: x.softmax(_axis(axis, dim)), logits, name=name)
+    return _along("Softmax", torch.softmax, logits, _axis(axis, dim), name)
 
 
 def log_softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Any:
     """The logarithms of `softmax`."""
-    return apply("LogSoftmax", lambda x: x.log_softmax(_axis(axis, dim)), logits, name=name)
+    return _along("LogSoftmax", torch.log_softmax, logits, _axis(axis, dim), name)
+
+
+def _along(kind: str, function: Any, logits: Any, axis: int, name: str | None) -> Any:
+    def compute(x: torch.Tensor) -> torch.Tensor:
+        if not x.dim():
+            raise ValueError(f"{kind} is taken along an axis, but a scalar has none")
+        return function(x, axis)
+
+    if isinstance(logits, torch.Tensor):
+        return compute(logits)
+    given = as_tensor(logits)
+    check_takes(kind, given, FRACTIONS)
+    if given.dims == ():
+        raise ValueError(f"{kind}: Shape must be at least rank 1 but is rank 0")
+    if given.dims is not None and not -len(given.dims) <= axis < len(given.dims):
+        message = f"`dim` must be in the range [{-len(given.dims)}, {len(given.dims)}), but is {axis}"
+        raise InvalidArgumentError(None, None, message)
+    return apply(kind, compute, given, name=name, outputs=[(given.dtype, given.dims)])
 
 
 def _axis(axis: int | None, dim: int | None) -> int:
@@ -51,29 +87,49 @@ def _axis(axis: int | None, dim: int | None) -> int:
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Any:
     """A tensor, divided by its Euclidean norm along axes."""
-    where = axis if axis is not None else dim
-    axes = None if where is None else [where] if isinstance(where, int) else list(where)
+    axes = as_axes(axis if axis is not None else dim)
     normalize = lambda v: v * v.square().sum(axes, True).clamp_min(epsilon).rsqrt()  # noqa: E731
-    return apply("l2_normalize", normalize, x, name=name)
+    if isinstance(x, torch.Tensor):
+        return normalize(x)
+    given = as_tensor(x)
+    return apply("l2_normalize", normalize, given, name=name, outputs=[(given.dtype, given.dims)])
 
 
 def l2_loss(t: Any, name: str | None = None) -> Any:
     """Half the sum of the squares."""
-    return apply("L2Loss", lambda x: x.square().sum() / 2, t, name=name)
+    if isinstance(t, torch.Tensor):
+        return t.square().sum() / 2
+    given = as_tensor(t)
+    check_takes("L2Loss", given, FRACTIONS)
+    return apply("L2Loss", lambda x: x.square().sum() / 2, given, name=name, outputs=[(given.dtype, ())])
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
     """A tensor with a vector added to every entry along its last axis."""
     if data_format not in (None, "NHWC"):
         raise ValueError(f"data_format {data_format!r} is not supported; the channels are the last axis")
-    return elementwise("BiasAdd", torch.add, value, bias, name=name)
+
+    def compute(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        if b.dim() != 1 or x.shape[-1:] != b.shape:
+            raise ValueError(f"Must provide as many biases as the last dimension: {list(b.shape)} vs. {list(x.shape)}")
+        return x + b
+
+    if isinstance(value, torch.Tensor) or isinstance(bias, torch.Tensor):
+        return apply("BiasAdd", compute, value, bias)
+    given, added = same_dtype("BiasAdd", value, bias)
+    dims = given.dims
+    if added.dims is not None and len(added.dims) != 1:
+        raise ValueError(f"BiasAdd: Shape must be rank 1, but that of the bias is {described(added.dims)}")
+    if dims is not None and added.dims is not None:
+        dims = (*dims[:-1], *merged(dims[-1:], added.dims))
+    return apply("BiasAdd", compute, given, added, name=name, outputs=[(given.dtype, dims)])
 
 
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
     """`x @ weights + biases`."""
-    return apply(
-        "xw_plus_b", lambda x, w, b: torch.addmm(b, x, w), *same_dtype("xw_plus_b", x, weights, biases), name=name
-    )
+    from unspool.tf1.ops.math import matmul
+
+    return bias_add(matmul(x, weights), biases, name=name or "xw_plus_b")
 
 
 def moments(
@@ -85,12 +141,15 @@ def moments(
     keepdims: bool | None = None,
 ) -> Any:
     """The mean and the variance over axes."""
-    keep, over = bool(keep_dims if keepdims is None else keepdims), list(axes)
+    keep, over = bool(keep_dims if keepdims is None else keepdims), as_axes(axes)
 
     def compute(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return value.mean(over, keep), value.var(over, correction=0, keepdim=keep)
 
-    return tuple(apply("moments", compute, x, name=name))
+    given = as_tensor(x)
+    check_takes("moments", given, FRACTIONS)
+    outputs = [(given.dtype, reduced("moments", given.dims, over, keep))] * 2
+    return tuple(apply("moments", compute, given, name=name, outputs=outputs))
 
 
 def batch_normalization(
@@ -132,6 +191,8 @@ def sparse_softmax_cross_entropy_with_logits(
     _check_named(_sentinel, labels, logits, "sparse_softmax_cross_entropy_with_logits")
 
     def compute(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        if scores.shape[:-1] != classes.shape:
+            raise ValueError(f"labels of shape {list(classes.shape)} do not fit logits of shape {list(scores.shape)}")
         wide = scores.shape[-1]
         if classes.numel() and not (int(classes.min()) >= 0 and int(classes.max()) < wide):
             outside = classes[(classes < 0) | (classes >= wide)].reshape(-1)[0].item()
@@ -180,10 +241,19 @@ def softmax_cross_entropy_with_logits_v2(
 
 def _soft_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None, *, held: bool) -> Any:
     def compute(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        return -((wanted.detach() if held else wanted) * scores.log_softmax(axis)).sum(axis)
+        # TensorFlow's gradient is softmax - labels whatever the labels sum to, as that of this is.
+        scores, wanted = torch.broadcast_tensors(scores, wanted)
+        low = scores - scores.detach().amax(axis, True)
+        total, weight = low.logsumexp(axis), wanted.sum(axis)
+        return total + (weight - 1) * total.detach() - (wanted * low).sum(axis)
 
-    scores = as_tensor(logits)
-    return apply("softmax_cross_entropy_with_logits", compute, scores, as_tensor(labels, scores.dtype), name=name)
+    scores, wanted = as_tensor(logits), as_tensor(labels)
+    check_takes("softmax_cross_entropy_with_logits", scores, FRACTIONS)
+    wanted = cast(stop_gradient(wanted) if held else wanted, scores.dtype)
+    shape: Dims = broadcast("softmax_cross_entropy_with_logits", scores.dims, wanted.dims)
+    dims = reduced("softmax_cross_entropy_with_logits", shape, axis, False)
+    outputs = [(scores.dtype, dims)]
+    return apply("softmax_cross_entropy_with_logits", compute, scores, wanted, name=name, outputs=outputs)
 
 
 def sigmoid_cross_entropy_with_logits(
@@ -191,15 +261,16 @@ def sigmoid_cross_entropy_with_logits(
 ) -> Any:
     """The cross entropy of truths with probabilities `labels` and `sigmoid(logits)`, element by element."""
     _check_named(_sentinel, labels, logits, "sigmoid_cross_entropy_with_logits")
-    scores = as_tensor(logits)
-    wanted = as_tensor(labels, scores.dtype)
+    scores, wanted = same_dtype("logistic_loss", logits, labels)
     if not fit(scores.dims, wanted.dims):
         raise ValueError(
             f"logits and labels must have the same shape ({described(scores.dims)} vs {described(wanted.dims)})"
         )
 
     def compute(x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x) - x * z + torch.log1p(torch.exp(-x.abs()))
+        # Not relu and abs, whose slopes at 0 are 0: there that of the loss would be wrong.
+        positive = x >= 0
+        return torch.where(positive, x, 0) - x * z + torch.log1p(torch.exp(torch.where(positive, -x, x)))
 
     return elementwise("logistic_loss", compute, scores, wanted, name=name)
 
@@ -218,81 +289,6 @@ def _check_named(sentinel: Any, labels: Any, logits: Any, name: str) -> None:
         raise ValueError(f"Only call `{name}` with named arguments (labels=..., logits=..., ...)")
     if labels is None or logits is None:
         raise ValueError("Both labels and logits must be provided.")
-
-
-# -- classes ---------------------------------------------------------------------------------------------------------
-
-
-def in_top_k(predictions: Any, targets: Any, k: int, name: str | None = None) -> Any:
-    """Whether the target of each row is among its `k` largest predictions, ties included.
-
-    >>> from unspool import tf1 as tf
-    >>> tf.Session().run(tf.nn.in_top_k([[0.1, 0.7, 0.2]], [2], 2))
-    array([ True])
-    """
-
-    def compute(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        own = scores.gather(1, wanted.long()[:, None])
-        return ((scores > own).sum(1) < k) & own[:, 0].isfinite()
-
-    given = as_tensor(targets)
-    return apply("InTopK", compute, predictions, given, name=name, outputs=[(bool_, given.dims)])
-
-
-def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> Any:
-    """The `k` largest along the last axis, and where they are."""
-
-    def compute(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        if x.is_meta:
-            return x[..., :k], x[..., :k].int()
-        # Sorted stably: of equals the first comes first, as in TensorFlow.
-        values, places = torch.sort(x, dim=-1, descending=True, stable=True)
-        return values[..., :k], places[..., :k].int()
-
-    return TopKV2(*apply("TopKV2", compute, input, name=name))
-
-
-class TopKV2(tuple[Any, ...]):
-    """Values and indices of the largest."""
-
-    def __new__(cls, values: Any, indices: Any) -> TopKV2:
-        """Both."""
-        return super().__new__(cls, (values, indices))
-
-    @property
-    def values(self) -> Any:
-        """The largest."""
-        return self[0]
-
-    @property
-    def indices(self) -> Any:
-        """Where they are."""
-        return self[1]
-
-
-def embedding_lookup(
-    params: Any,
-    ids: Any,
-    partition_strategy: str = "mod",
-    name: str | None = None,
-    validate_indices: bool = True,
-    max_norm: float | None = None,
-) -> Any:
-    """The rows of a table at those numbers.
-
-    >>> from unspool import tf1 as tf
-    >>> tf.nn.embedding_lookup(tf.zeros([10, 4]), tf.placeholder(tf.int32, [None, 7])).shape
-    TensorShape([None, 7, 4])
-    """
-    if isinstance(params, list | tuple):
-        if len(params) != 1:  # pyright: ignore[reportUnknownArgumentType]
-            raise NotImplementedError("tables in several parts are not supported; tf.concat them")
-        params = params[0]  # pyright: ignore[reportUnknownVariableType]
-    if max_norm is not None:
-        raise NotImplementedError("max_norm is not supported")
-    if isinstance(ids, torch.Tensor):
-        return F.embedding(ids, params)
-    return gather(params, ids, name=name or "embedding_lookup")
 
 
 def dropout(
@@ -326,32 +322,26 @@ def dropout(
     if not given.dtype.is_floating:
         raise ValueError(f"x has to be a floating point tensor since it will be scaled, but is {given.dtype.name}")
     probability, draw = as_tensor(number, given.dtype), Draw(seed)
+    shape = [] if noise_shape is None else [_noise_shape(noise_shape)]
 
-    def compute(run: Any, value: torch.Tensor, chance: torch.Tensor) -> torch.Tensor:
+    def compute(run: Any, value: torch.Tensor, chance: torch.Tensor, *shape: torch.Tensor) -> torch.Tensor:
         keep = chance if rate is None else 1 - chance
         if float(keep) == 1:
             return value
-        sizes = (
-            value.shape
-            if noise_shape is None
-            else [value.shape[k] if n is None or n == -1 else int(n) for k, n in enumerate(noise_shape)]
-        )
+        asked = shape[0].tolist() if shape else value.shape
+        sizes = [value.shape[k] if size == -1 else size for k, size in enumerate(asked)]
         noise = torch.rand(sizes, dtype=value.dtype, device=value.device, generator=draw.generator(run))
         return value / keep * (noise < keep)
 
-    return apply("dropout", compute, given, probability, name=name, outputs=[(given.dtype, given.dims)], takes_run=True)
+    outputs = [(given.dtype, given.dims)]
+    return apply("dropout", compute, given, probability, *shape, name=name, outputs=outputs, takes_run=True)
+
+
+def _noise_shape(shape: Any) -> Any:
+    """As a tensor, with -1 for sizes that are those of the tensor itself."""
+    return as_sizes(shape if isinstance(shape, Operators) else [-1 if each is None else each for each in shape])
 
 
 def zero_fraction(value: Any, name: str | None = None) -> Any:
     """What part of the elements is zero."""
-    return apply("zero_fraction", lambda x: (x == 0).float().mean(), value, name=name)
-
-
-def confusion(labels: Any, predictions: Any, num_classes: int) -> Any:
-    """How often each class was taken for each other: rows are labels (`tf.confusion_matrix`)."""
-
-    def compute(wanted: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-        flat = wanted.long() * num_classes + found.long()
-        return torch.bincount(flat, minlength=num_classes**2).reshape(num_classes, num_classes).int()
-
-    return apply("confusion_matrix", compute, labels, predictions, outputs=[(int32, (num_classes, num_classes))])
+    return apply("zero_fraction", lambda x: (x == 0).float().mean(), value, name=name, outputs=[(float32, ())])

@@ -58,7 +58,7 @@ def raw_rnn(
         emits = _templates(cell, template, flatten(state)[0].dtype)
         outline = cell.output_size if template is None else template
         carries_loop = loop_state is not None
-        arrays = [TensorArray(kind, 0, element_shape=dims) for kind, dims in _with_rows(emits, inputs)]
+        arrays = [TensorArray(kind, 0, True, element_shape=dims) for kind, dims in _with_rows(emits, inputs)]
         rows = shape(flatten(inputs)[0])[0]
 
         def going(t: Any, ended: Any, *_: Any) -> Any:

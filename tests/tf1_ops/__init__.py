@@ -1,0 +1,19 @@
+"""Calls of TensorFlow's operations, by subject: `conformance/tf1_ops.py` notes what TensorFlow makes of each."""
+
+from __future__ import annotations
+
+from tests.tf1_ops import arithmetic, arrays, control, joining, neural, operators, products, reductions, slicing
+from tests.tf1_ops.call import Call
+
+CALLS: dict[str, dict[str, Call]] = {
+    "arithmetic": arithmetic.CALLS,
+    "operators": operators.CALLS,
+    "reductions": reductions.CALLS,
+    "products": products.CALLS,
+    "arrays": arrays.CALLS,
+    "slicing": slicing.CALLS,
+    "joining": joining.CALLS,
+    "neural": neural.CALLS,
+    "control": control.CALLS,
+}
+"""By subject and name."""
