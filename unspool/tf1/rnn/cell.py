@@ -241,6 +241,8 @@ def run_module(
         results: the structure of `Sized` that the function's result has; an array stands for one like it.
         takes_run: whether the function wants the run after the modules.
     """
+    for bound in bounds:
+        bound.claim()
     leaves = [as_flow(leaf) for leaf in flatten(arguments) if leaf is not None]
     around = [bound.inputs for bound in bounds]
     variables = list(dict.fromkeys(each for bound in bounds for each in bound.variables))

@@ -208,24 +208,21 @@ class Bound:
         self.late = list(late)
         self._owner: Graph | None = None
 
-    @property
-    def graph(self) -> Graph:
-        """The graph of its variables: the first one that it is used in.
+    def claim(self) -> None:
+        """Belongs to the current graph, in which its variables are, from the first use on.
 
         Raises:
             ValueError: in another graph.
         """
         current = get_default_graph().root
-        if self._owner is None:
-            self._owner = current
+        self._owner = self._owner or current
         if self._owner is not current:
             name = getattr(self.module, "name", type(self.module).__name__)
             raise ValueError(f"{name} has its variables in another graph: make a new one for this graph")
-        return self._owner
 
     def build(self, inputs: Structure, state: Structure, reuse: Any) -> None:
         """Makes the variables, named below the current scope, for one step's symbolic `inputs`."""
-        _ = self.graph  # or an error
+        self.claim()
         if self.module.built:
             return
         heads = _heads(self.module)
@@ -262,7 +259,8 @@ class Bound:
     @property
     def variables(self) -> list[Variable]:
         """The variables that stand for the weights."""
-        return list(dict.fromkeys(self.graph.kept(Weights).of(self.module).values()))
+        graph = self._owner or get_default_graph().root
+        return list(dict.fromkeys(graph.kept(Weights).of(self.module).values()))
 
     @property
     def inputs(self) -> list[Tensor]:
