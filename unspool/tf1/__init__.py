@@ -112,7 +112,7 @@ from unspool.tf1.scopes import (
 )
 from unspool.tf1.seeds import set_random_seed
 from unspool.tf1.session import InteractiveSession, Session, get_default_session
-from unspool.tf1.session_options import ConfigProto, GPUOptions
+from unspool.tf1.session_options import ConfigProto, GPUOptions, RunMetadata, RunOptions
 from unspool.tf1.shapes import Dimension, TensorShape
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
@@ -167,6 +167,8 @@ __all__ = [
     "InteractiveSession",
     "Operation",
     "Print",
+    "RunMetadata",
+    "RunOptions",
     "Session",
     "Tensor",
     "TensorArray",

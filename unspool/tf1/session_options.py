@@ -12,6 +12,19 @@ class GPUOptions:
         self.__dict__.update(options)
 
 
+class RunOptions:
+    """TensorFlow's options for a run, such as tracing: any are accepted, and none has an effect."""
+
+    FULL_TRACE = 3
+
+    def __init__(self, **options: Any) -> None:
+        self.__dict__.update(options)
+
+
+class RunMetadata:
+    """Where TensorFlow puts what it traced of a run: it stays empty. `torch.profiler` traces what runs here."""
+
+
 class ConfigProto:
     """TensorFlow's options for a session: any are accepted, and none has an effect.
 
