@@ -219,6 +219,55 @@ def test_a_cell_of_ones_own_may_read_the_graph_around_it():
     np.testing.assert_allclose(found, np.full(UNITS, BATCH * STEPS))
 
 
+class Zoneout(tf.nn.rnn_cell.RNNCell):
+    """A cell around another, as TensorFlow 1's users write them."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self._cell = tf.nn.rnn_cell.GRUCell(units)
+
+    @property
+    def state_size(self) -> int:
+        return self._cell.state_size
+
+    @property
+    def output_size(self) -> int:
+        return self._cell.output_size
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        output, new = self._cell(inputs, state)
+        return output, 0.9 * new + 0.1 * state
+
+
+class ZoneoutModule(unspool.RNNCellWrapper):
+    """The same step in torch."""
+
+    def forward(self, inputs: Any, state: Any) -> Any:
+        output, new = self.cell(inputs, state)
+        return output, 0.9 * new + 0.1 * state
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_a_cell_of_ones_own_around_another_is_planned_as_a_whole(lengths: Any, caplog: pytest.LogCaptureFixture):
+    x = inputs_placeholder()
+    outputs, state = tf.nn.dynamic_rnn(Zoneout(UNITS), x, lengths, dtype=tf.float64)
+    gradients = gradients_of(outputs, state)
+    assert names()[0] == "rnn/zoneout/gru_cell/gates/kernel:0"
+    with tf.Session() as session, caplog.at_level(logging.INFO, "unspool"):
+        session.run(tf.global_variables_initializer())
+        weights, *found = session.run([tf.trainable_variables(), outputs, state, *gradients], {x: INPUTS})
+    assert "plain loop" not in caplog.text
+    module = ZoneoutModule(unspool.GRUCell(UNITS, input_size=DEPTH).double())
+    parameters = list(unspool.tf_variables(module).values())
+    with torch.no_grad():
+        for parameter, weight in zip(parameters, weights, strict=True):
+            parameter.copy_(torch.as_tensor(weight))
+    expected = unspool.dynamic_rnn(module, torch.as_tensor(INPUTS), lengths, dtype=torch.float64)
+    loss = sum(leaf.square().sum() for leaf in expected)
+    for ours, theirs in zip(found, [*expected, *torch.autograd.grad(loss, parameters)], strict=True):
+        np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-12, atol=1e-12)
+
+
 def test_cells_can_be_called_by_hand_and_share_weights_from_step_to_step():
     x = inputs_placeholder()
     cell = tf.nn.rnn_cell.BasicLSTMCell(UNITS)

@@ -110,6 +110,8 @@ class Function:
         """What follows what is captured, if constants are lifted."""
         self._entries = [*entries, *body.captured.values(), *(each.outputs[0] for each in constants)]
         self._program = Program([*self.outputs, *effects], self._entries)
+        self.modules: tuple[Any, ...] = tuple(dict.fromkeys(m for each in body.get_operations() for m in each.modules))
+        """The modules that it runs itself, not in a loop or a branch."""
         self.variables: tuple[Any, ...] = tuple(
             dict.fromkeys(v for each in body.get_operations() for v in each.variables)
         )

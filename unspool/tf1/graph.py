@@ -67,6 +67,8 @@ class Operation:
         self.device = ""
         self.unnamed = False
         """Whether its name is still to come, from what reads it."""
+        self.modules: tuple[Any, ...] = ()
+        """What it runs of unspool's, each `Bound` to variables."""
         self.constant: Any = None
         """The value that it always has, if it has."""
         # Inputs are older than what reads them: in the order of their numbers operations can run.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -216,8 +216,16 @@ class State:
 class Run:
     """One call of `Session.run`, as operations see it."""
 
-    def __init__(self, state: State, program: Program) -> None:
-        self.state, self.program = state, program
+    def __init__(self, state: State, program: Program, cells: Mapping[Any, Any] | None = None) -> None:
+        self.state, self.program, self._cells = state, program, cells or {}
+
+    def inside(self, cells: Mapping[Any, Any]) -> Run:
+        """The same run inside a module, whose parts some cells are."""
+        return Run(self.state, self.program, cells) if cells else self
+
+    def module(self, bound: Any, values: Sequence[Any]) -> Any:
+        """The module of a cell, with the values that it needs of the run."""
+        return self._cells[bound] if bound in self._cells and not values else bound.in_run(self, values)
 
     def placed(self, constant: torch.Tensor) -> torch.Tensor:
         """A constant on the session's device."""

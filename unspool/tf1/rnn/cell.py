@@ -253,7 +253,7 @@ def run_module(
         given, rest = iter(values[: len(leaves)]), list(values[len(leaves) :])
         modules: list[Any] = []
         for bound, needed in zip(bounds, around, strict=True):
-            modules.append(bound.in_run(run, rest[: len(needed)]))
+            modules.append(run.module(bound, rest[: len(needed)]))
             rest = rest[len(needed) :]
         filled = unflatten_as(arguments, [None if leaf is None else next(given) for leaf in flatten(arguments)])
         made = flatten(function(modules, run, *filled) if takes_run else function(modules, *filled))
@@ -263,6 +263,7 @@ def run_module(
     inputs = [*leaves, *(tensor for group in around for tensor in group)]
     made = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables)
     flows = [made] if isinstance(made, Tensor) else made
+    flows[0].op.modules = tuple(bounds)
     pairs = zip(flatten(results), flows, strict=True)
     return unflatten_as(results, [like.with_flow(x) if isinstance(like, TensorArray) else x for like, x in pairs])
 

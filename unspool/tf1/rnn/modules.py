@@ -135,9 +135,13 @@ class Traced(RNNCell):
             (variable,), name = tensor.op.variables, f"weight_{len(sources)}"
             self._hang(name, variable, weights)
             sources.append(name)
-        direct = {tensor.op.variables for tensor in function.captured if tensor.op.type == "VariableV2"}
+        for number, bound in enumerate(
+            function.modules
+        ):  # its own, in every copy, so that the engine sees their weights
+            self.add_module(f"cell_{number}", bound.module)
+        known = set(weights.of(self).values())
         for number, variable in enumerate(function.variables):
-            if (variable,) not in direct:  # a cell inside reads it: a gradient must find it all the same
+            if variable not in known:  # a loop or a branch inside reads it: a gradient must find it all the same
                 self._hang(f"inner_{number}", variable, weights)
         for constant in function.constants:
             name = f"constant_{len(sources)}"
@@ -167,7 +171,8 @@ class Traced(RNNCell):
         """One step."""
         function: Function = self._function.value
         around = [self._outside[each] if isinstance(each, int) else getattr(self, each) for each in self._sources]
-        values = function(self._run.value, [*flatten(inputs), *flatten(state), *around])
+        cells = {bound: getattr(self, f"cell_{number}") for number, bound in enumerate(function.modules)}
+        values = function(self._run.value.inside(cells), [*flatten(inputs), *flatten(state), *around])
         return unflatten_as(function.result, values)
 
     def variables(self) -> Any:
