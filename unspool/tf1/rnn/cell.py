@@ -278,7 +278,7 @@ def as_flow(leaf: Any) -> Tensor:
     return leaf.flow if isinstance(leaf, TensorArray) else as_tensor(leaf)
 
 
-def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None, name: str = "cell") -> Bound:
+def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None) -> Bound:
     """The module of any cell, built for one step's symbolic `inputs`, its variables below the current scope."""
     bound = module_of(cell)
     if scope is None:
@@ -286,11 +286,11 @@ def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None
     else:
         with variable_scope(scope):
             bound.build(inputs, state, getattr(cell, "reuse", None))
-    _probe(bound, inputs, state, name)
+    _probe(bound, inputs, state)
     return bound
 
 
-def _probe(bound: Bound, inputs: Structure, state: Structure, name: str) -> None:
+def _probe(bound: Bound, inputs: Structure, state: Structure) -> None:
     """Tries a step on tensors without values, so that what does not fit is an error when the graph is built."""
     if bound.inputs or any(isinstance(each, Traced) for each in bound.module.modules()):
         return  # what is traced was tried, and what is only known in a run cannot be
@@ -304,7 +304,7 @@ def _probe(bound: Bound, inputs: Structure, state: Structure, name: str) -> None
         with torch.no_grad():
             copy.deepcopy(bound.module).to("meta")(*(map_structure(blank, each) for each in (inputs, state)))
     except (NotImplementedError, RuntimeError):
-        return
+        return  # not everything can be tried without values: the run will tell
 
 
 def module_of(cell: Any) -> Bound:

@@ -110,7 +110,7 @@ def bidirectional_dynamic_rnn(
             with variable_scope(name):
                 state, kind = _state(cell, initial, dtype, sequences)
                 sequences.check()
-                bounds.append(bound_cell(cell, sequences.step, state, name=f"cell_{name}"))
+                bounds.append(bound_cell(cell, sequences.step, state))
                 states.append((state, kind))
         kind = states[0][1]
         options = dict(parallel_iterations=_iterations(parallel_iterations), swap_memory=bool(swap_memory))
@@ -202,7 +202,7 @@ def static_bidirectional_rnn(
         for name, cell, initial in (("fw", cell_fw, initial_state_fw), ("bw", cell_bw, initial_state_bw)):
             with variable_scope(name):
                 states.append(_state(cell, initial, dtype, sequences))
-                bounds.append(bound_cell(cell, sequences.step, states[-1][0], name=f"cell_{name}"))
+                bounds.append(bound_cell(cell, sequences.step, states[-1][0]))
         kind = states[0][1]
 
         def run(modules: list[Any], x: list[Structure], lengths: Any, s: Any) -> Any:
