@@ -13,11 +13,12 @@ from unspool.cells.like import snake_case
 from unspool.sizes import shape_of
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype
+from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import zeros
 from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, variable_scope
-from unspool.tf1.shapes import Dims, TensorShape
+from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tensor import Operators, Tensor
 from unspool.tf1.tensor_array import TensorArray
 from unspool.tf1.variables import Variable
@@ -205,21 +206,14 @@ class ModuleCell(RNNCell):
         )
 
 
-class Sized:
-    """The dtype and shape of a tensor that an operation will make."""
-
-    def __init__(self, dtype: DType, dims: Dims) -> None:
-        self.dtype, self.dims = dtype, dims
-
-
 def sized(sizes: Structure, before: tuple[Any, ...], dtype: DType) -> Structure:
     """What has these sizes, after other axes."""
-    return map_structure(lambda size: Sized(dtype, (*before, *shape_of(size))), as_sizes(sizes))
+    return map_structure(lambda size: Like(dtype, (*before, *shape_of(size))), as_sizes(sizes))
 
 
 def state_like(state: Structure) -> Structure:
     """What has the dtypes and shapes of a state."""
-    return map_structure(lambda leaf: leaf if isinstance(leaf, TensorArray) else Sized(leaf.dtype, leaf.dims), state)
+    return map_structure(lambda leaf: leaf if isinstance(leaf, TensorArray) else Like(leaf.dtype, leaf.dims), state)
 
 
 def run_module(
@@ -238,7 +232,7 @@ def run_module(
         bounds: the modules, of which the session has its own copies.
         function: takes a list of modules, and the arguments.
         arguments: a tuple of structures of tensors; None among them stays.
-        results: the structure of `Sized` that the function's result has; an array stands for one like it.
+        results: the structure of `Like` that the function's result has; an array stands for one like it.
         takes_run: whether the function wants the run after the modules.
     """
     for bound in bounds:

@@ -11,10 +11,11 @@ import unspool
 from unspool.cells.like import assert_like_rnncell
 from unspool.structure import Structure, check_namedtuples, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype, int32
+from unspool.tf1.functions import Like
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.ops.array import shape
 from unspool.tf1.ops.math import cast
-from unspool.tf1.rnn.cell import Sized, as_leaf, bound_cell, run_module, sized, state_like
+from unspool.tf1.rnn.cell import as_leaf, bound_cell, run_module, sized, state_like
 from unspool.tf1.scopes import variable_scope
 from unspool.tf1.shapes import Dim, Dims, compatible, described
 from unspool.tf1.tensor import Tensor
@@ -267,7 +268,7 @@ class _Sequences:
         """What the cell sees of the inputs: no time."""
         if not self._stacked:
             return self.inputs
-        return map_structure(lambda leaf: Sized(leaf.dtype, (leaf.dims[self._rows], *leaf.dims[2:])), self.inputs)
+        return map_structure(lambda leaf: Like(leaf.dtype, (leaf.dims[self._rows], *leaf.dims[2:])), self.inputs)
 
     def check(self) -> None:
         """Raises `ValueError` unless the inputs can be those of a loop."""
@@ -354,8 +355,8 @@ def _unstacked(outputs: Structure) -> list[Structure]:
     return [unflatten_as(outputs, each) for each in zip(*columns, strict=True)]
 
 
-def _side_by_side(one: Sized, other: Sized) -> Sized:
+def _side_by_side(one: Like, other: Like) -> Like:
     dims: Dims = None
     if one.dims is not None and other.dims is not None:
         dims = (one.dims[0], (one.dims[1] or 0) + (other.dims[1] or 0), *one.dims[2:])
-    return Sized(one.dtype, dims)
+    return Like(one.dtype, dims)

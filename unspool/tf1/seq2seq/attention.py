@@ -12,9 +12,10 @@ from unspool.cells.building import witnessed_initializers
 from unspool.sizes import shape_of
 from unspool.structure import Structure, map_structure
 from unspool.tf1.dtypes import DType, as_dtype, int64
+from unspool.tf1.functions import Like
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.operations import as_tensor
-from unspool.tf1.rnn.cell import ModuleCell, Sized, run_module
+from unspool.tf1.rnn.cell import ModuleCell, run_module
 from unspool.tf1.rnn.modules import Late, Weights, as_sizes
 from unspool.tf1.scopes import get_variable, variable_scope
 from unspool.tf1.tensor import Operators, Tensor
@@ -124,19 +125,19 @@ class AttentionWrapper(ModuleCell):
         return made if self._initial_cell_state is None else made.clone(cell_state=self._initial_cell_state)
 
     def _state(self, rows: int | None, kind: DType) -> unspool.AttentionWrapperState:
-        def like(size: Any) -> Sized:
-            return Sized(kind, (rows, *shape_of(size)))
+        def like(size: Any) -> Like:
+            return Like(kind, (rows, *shape_of(size)))
 
         def each(make: Any) -> Any:
             made = [make(mechanism.alignments_size) for mechanism in self._mechanisms]
             return tuple(made) if self._several else made[0]
 
         history = each(lambda places: TensorArray(kind, flow=_NOTHING, element_shape=(rows, places)))
-        alignments = each(lambda places: Sized(kind, (rows, places)))
+        alignments = each(lambda places: Like(kind, (rows, places)))
         return unspool.AttentionWrapperState(
             cell_state=map_structure(like, as_sizes(self.module.cell.state_size)),
             attention=like(self.module.attention_size),
-            time=Sized(int64, (rows,)),
+            time=Like(int64, (rows,)),
             alignments=alignments,
             alignment_history=history if self.module.alignment_history else (),
             attention_state=alignments,

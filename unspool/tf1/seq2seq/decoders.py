@@ -12,9 +12,10 @@ from unspool.cells.like import assert_like_rnncell
 from unspool.sizes import shape_of
 from unspool.structure import Structure, flatten, map_structure
 from unspool.tf1.dtypes import DType, bool_, int32, int64
+from unspool.tf1.functions import Like
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.operations import as_tensor
-from unspool.tf1.rnn.cell import Sized, as_leaf, bound_cell, run_module, sized, state_like
+from unspool.tf1.rnn.cell import as_leaf, bound_cell, run_module, sized, state_like
 from unspool.tf1.rnn.modules import Bound, Weights, as_sizes
 from unspool.tf1.scopes import variable_scope
 from unspool.tf1.seq2seq.helpers import Helper, Traced, as_embedding
@@ -121,11 +122,11 @@ class BasicDecoder(_Decoder):
         output = sized(self._cell.output_size, (rows,), kind)
         if self._layer is not None:
             bounds.append(_bound_layer(self._layer, self._cell.output_size, kind))
-            output = Sized(kind, (rows, self._layer.units))
+            output = Like(kind, (rows, self._layer.units))
         helper.trace(output, state_like(self._state))
         outputs = unspool.BasicDecoderOutput(output, helper.samples)
         results = map_structure(lambda leaf: _in_time(leaf, time_major), outputs), state_like(self._state)
-        return bounds, (self._state, helper.inputs), (*results, Sized(int32, (rows,)))
+        return bounds, (self._state, helper.inputs), (*results, Like(int32, (rows,)))
 
     def on_values(self, run: Run, modules: list[Any], *values: Any) -> Any:
         """Unspool's decoder, in one run."""
@@ -157,26 +158,26 @@ class BeamSearchDecoder(_Decoder):
         """The cell and the layer; state, tokens and embedding; sequences, state and lengths."""
         rows, width, dims = self._rows, self._width, self._read.dims or (None, None)
         beams = None if rows is None else rows * width
-        bounds = [bound_cell(self._cell, Sized(self._read.dtype, (beams, *dims[2:])), self._state)]
+        bounds = [bound_cell(self._cell, Like(self._read.dtype, (beams, *dims[2:])), self._state)]
         kind = next(leaf.dtype for leaf in flatten(self._state) if leaf.dtype.is_floating)
         if self._layer is not None:
             bounds.append(_bound_layer(self._layer, self._cell.output_size, kind))
-        ids, scores = (_in_time(Sized(each, (rows, width)), time_major) for each in (int32, kind))
+        ids, scores = (_in_time(Like(each, (rows, width)), time_major) for each in (int32, kind))
         outputs = unspool.FinalBeamSearchDecoderOutput(ids, unspool.BeamSearchDecoderOutput(scores, ids, ids))  # pyright: ignore[reportArgumentType]
         state = unspool.BeamSearchDecoderState(
             map_structure(lambda leaf: self._beams_of(leaf), self._state),
-            Sized(kind, (rows, width)),  # pyright: ignore[reportArgumentType]
-            Sized(bool_, (rows, width)),  # pyright: ignore[reportArgumentType]
-            Sized(int64, (rows, width)),  # pyright: ignore[reportArgumentType]
-            Sized(kind, (rows, width, None)) if self._options.get("coverage_penalty_weight") else (),
+            Like(kind, (rows, width)),  # pyright: ignore[reportArgumentType]
+            Like(bool_, (rows, width)),  # pyright: ignore[reportArgumentType]
+            Like(int64, (rows, width)),  # pyright: ignore[reportArgumentType]
+            Like(kind, (rows, width, None)) if self._options.get("coverage_penalty_weight") else (),
         )
         embedding = self._embedding.inputs if isinstance(self._embedding, Traced) else [self._embedding]
-        return bounds, (self._state, self._start, self._end, embedding), (outputs, state, Sized(int32, (rows, width)))
+        return bounds, (self._state, self._start, self._end, embedding), (outputs, state, Like(int32, (rows, width)))
 
     def _beams_of(self, leaf: Any) -> Any:
         if isinstance(leaf, TensorArray):
-            return Sized(leaf.dtype, None)  # stacked, in the order of the sequences
-        return Sized(leaf.dtype, leaf.dims if not leaf.dims else (self._rows, self._width, *leaf.dims[1:]))
+            return Like(leaf.dtype, None)  # stacked, in the order of the sequences
+        return Like(leaf.dtype, leaf.dims if not leaf.dims else (self._rows, self._width, *leaf.dims[1:]))
 
     def on_values(self, run: Run, modules: list[Any], *values: Any) -> Any:
         """Unspool's decoder, in one run."""
@@ -186,9 +187,9 @@ class BeamSearchDecoder(_Decoder):
         return unspool.BeamSearchDecoder(modules[0], embedding, start, end, state, output_layer=layer, **self._options)
 
 
-def _in_time(leaf: Sized, time_major: bool) -> Sized:
+def _in_time(leaf: Like, time_major: bool) -> Like:
     rows, *rest = leaf.dims or (None,)
-    return Sized(leaf.dtype, (None, rows, *rest) if time_major else (rows, None, *rest))
+    return Like(leaf.dtype, (None, rows, *rest) if time_major else (rows, None, *rest))
 
 
 class OutputLayer(torch.nn.Module):

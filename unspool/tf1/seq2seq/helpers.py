@@ -11,9 +11,8 @@ import torch
 import unspool
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype, int32
-from unspool.tf1.functions import Function
+from unspool.tf1.functions import Function, Like
 from unspool.tf1.operations import as_tensor
-from unspool.tf1.rnn.cell import Sized
 from unspool.tf1.rnn.modules import as_sizes
 from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tensor import Operators, Tensor
@@ -27,7 +26,7 @@ class Traced:
 
     Args:
         function: a Python function of symbolic tensors.
-        arguments: what it is called with, as `Sized`.
+        arguments: what it is called with, as `Like`.
     """
 
     def __init__(self, function: Callable[..., Structure], *arguments: Structure) -> None:
@@ -78,9 +77,9 @@ class Helper:
         return leaf.dims[0] if leaf.dims else None
 
     @property
-    def samples(self) -> Sized:
+    def samples(self) -> Like:
         """A step's samples."""
-        return Sized(int32, (self.rows,))
+        return Like(int32, (self.rows,))
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -136,10 +135,10 @@ class TrainingHelper(Helper):
         """The inputs without their time."""
         first = 1 if self.arguments.get("time_major") else 0
 
-        def one(leaf: Tensor) -> Sized:
+        def one(leaf: Tensor) -> Like:
             if leaf.dims is None or len(leaf.dims) < 2:
                 raise ValueError(f"inputs must be [batch, time, ...], but {leaf!r} is not")
-            return Sized(leaf.dtype, (leaf.dims[first], *leaf.dims[2:]))
+            return Like(leaf.dtype, (leaf.dims[first], *leaf.dims[2:]))
 
         return map_structure(one, self.arguments["inputs"])
 
@@ -195,9 +194,9 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
             self.arguments["next_inputs_fn"] = Traced(function, outputs)
 
     @property
-    def samples(self) -> Sized:
+    def samples(self) -> Like:
         """Whether each row was drawn for."""
-        return Sized(int32, (self.rows,))
+        return Like(int32, (self.rows,))
 
 
 class InferenceHelper(Helper):
@@ -209,7 +208,7 @@ class InferenceHelper(Helper):
         """Traces the functions of samples."""
         given = self.arguments["start_inputs"] = as_tensor(self.arguments["start_inputs"])
         shape = TensorShape(self.arguments["sample_shape"]).sizes or ()
-        self._sample = Sized(as_dtype(self.arguments["sample_dtype"]), ((given.dims or (None,))[0], *shape))
+        self._sample = Like(as_dtype(self.arguments["sample_dtype"]), ((given.dims or (None,))[0], *shape))
         for name in ("end_fn", "next_inputs_fn"):
             if self.arguments.get(name) is not None:
                 self.arguments[name] = Traced(self.arguments[name], self._sample)
@@ -223,10 +222,10 @@ class InferenceHelper(Helper):
     def step_inputs(self) -> Structure:
         """Like the first ones."""
         given = self.arguments["start_inputs"]
-        return Sized(given.dtype, given.dims)
+        return Like(given.dtype, given.dims)
 
     @property
-    def samples(self) -> Sized:
+    def samples(self) -> Like:
         """As the helper was told."""
         return self._sample
 
@@ -239,13 +238,13 @@ class CustomHelper(Helper):
     def prepare(self) -> None:
         """Traces the function that begins."""
         self.arguments["initialize_fn"] = begin = Traced(self.arguments["initialize_fn"])
-        self._read = map_structure(lambda leaf: Sized(leaf.dtype, leaf.dims), begin.traced.result[1])
+        self._read = map_structure(lambda leaf: Like(leaf.dtype, leaf.dims), begin.traced.result[1])
         shape = TensorShape(self.arguments.get("sample_ids_shape") or []).sizes or ()
-        self._sample = Sized(as_dtype(self.arguments.get("sample_ids_dtype") or int32), (self.rows, *shape))
+        self._sample = Like(as_dtype(self.arguments.get("sample_ids_dtype") or int32), (self.rows, *shape))
 
     def trace(self, outputs: Structure, state: Structure) -> None:
         """Traces the functions of a step."""
-        time = Sized(int32, ())
+        time = Like(int32, ())
         if not isinstance(self.arguments["sample_fn"], Traced):
             self.arguments["sample_fn"] = Traced(_by_name(self.arguments["sample_fn"]), time, outputs, state)
             following = _by_name(self.arguments["next_inputs_fn"])
@@ -257,7 +256,7 @@ class CustomHelper(Helper):
         return self._read
 
     @property
-    def samples(self) -> Sized:
+    def samples(self) -> Like:
         """As the helper was told."""
         return self._sample
 
@@ -268,13 +267,13 @@ def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *given: function(**dict(zip(names, given, strict=False)))
 
 
-def as_embedding(embedding: Any, before: tuple[int | None, ...]) -> tuple[Any, Sized]:
+def as_embedding(embedding: Any, before: tuple[int | None, ...]) -> tuple[Any, Like]:
     """What turns ids into inputs, a table or a traced function; and what it makes of ids with these axes."""
     if callable(embedding) and not isinstance(embedding, Operators):
-        traced = Traced(embedding, Sized(int32, before))
+        traced = Traced(embedding, Like(int32, before))
         made = traced.traced.outputs[0]
-        return traced, Sized(made.dtype, made.dims)
+        return traced, Like(made.dtype, made.dims)
     table = as_tensor(embedding)
     if table.dims is None or len(table.dims) < 2:
         raise ValueError(f"embedding must be a matrix or a function, but is {table!r}")
-    return table, Sized(table.dtype, (*before, *table.dims[1:]))
+    return table, Like(table.dtype, (*before, *table.dims[1:]))
