@@ -149,3 +149,20 @@ def test_a_string_or_a_tensor_as_a_truth_is_refused():
         bool(tf.constant(True))
     with pytest.raises(TypeError):
         tf.cond(tf.constant(1), lambda: 1, lambda: 2)
+
+
+def test_a_constraint_is_refused_since_it_would_change_the_numbers():
+    for make in (
+        lambda: tf.get_variable("v", [2], constraint=tf.abs),
+        lambda: tf.Variable(1.0, constraint=tf.abs),
+        lambda: tf.variable_scope("s", constraint=tf.abs).__enter__(),
+    ):
+        with pytest.raises(NotImplementedError, match="constraint"):
+            make()
+
+
+def test_an_unknown_argument_of_a_variable_or_a_cell_is_an_error():
+    with pytest.raises(TypeError, match="trainble"):
+        tf.Variable(1.0, trainble=False)
+    with pytest.raises(TypeError, match="unitss"):
+        tf.nn.rnn_cell.RNNCell(unitss=3)

@@ -12,7 +12,7 @@ from unspool.tf1.initializers import as_initializer, glorot_uniform_initializer,
 from unspool.tf1.operations import as_array, as_tensor
 from unspool.tf1.shapes import TensorShape, described, fit
 from unspool.tf1.tensor import Operators, Tensor
-from unspool.tf1.variables import GraphKeys, Variable
+from unspool.tf1.variables import GraphKeys, Variable, check_constraint
 
 AUTO_REUSE = "AUTO_REUSE"
 """For `reuse`: variables that are there are shared, others are made."""
@@ -142,7 +142,8 @@ def variable_scope(
         initializer, regularizer, custom_getter, dtype: for variables that do not say otherwise.
         reuse: True if variables must be there already, `AUTO_REUSE` if they may be; else as around.
         auxiliary_name_scope: whether operations are named by it too.
-        caching_device, partitioner, use_resource, constraint: unused.
+        constraint: not supported.
+        caching_device, partitioner, use_resource: unused.
 
     >>> from unspool import tf1 as tf
     >>> with tf.variable_scope("model"):
@@ -155,6 +156,7 @@ def variable_scope(
         raise TypeError("If default_name is None then name_or_scope is required")
     if not isinstance(name_or_scope, str | VariableScope | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"VariableScope: name_or_scope must be a string or VariableScope, but is {name_or_scope!r}")
+    check_constraint(constraint)
     store, graph = _store(), get_default_graph()
     before, counts = store.scope, None
     changes = dict(initializer=initializer, regularizer=regularizer, custom_getter=custom_getter)
@@ -215,7 +217,8 @@ def get_variable(
         collections: the lists to add it to; the global variables by default.
         validate_shape: whether the shape is fixed.
         custom_getter: called instead of this function, with it as the first argument.
-        caching_device, partitioner, use_resource, constraint: unused.
+        constraint: not supported.
+        caching_device, partitioner, use_resource: unused.
 
     Raises:
         ValueError: if it exists and is not to be reused, or the other way round, or its shape is not known or another.
@@ -224,6 +227,7 @@ def get_variable(
     >>> tf.get_variable("kernel", [3, 4])
     <tf.Variable 'kernel:0' shape=(3, 4) dtype=float32>
     """
+    check_constraint(constraint)
     scope = get_variable_scope()
     getter = custom_getter or scope.custom_getter
     full = f"{scope.name}/{name}" if scope.name else name

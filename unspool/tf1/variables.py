@@ -47,7 +47,8 @@ class Variable(Operators):
         caching_device: unused.
         name: its name, made unique.
         dtype: its dtype; by default the initial value's.
-        expected_shape: unused; TensorFlow's.
+        constraint: not supported.
+        expected_shape, import_scope, use_resource, synchronization, aggregation, shape: unused; TensorFlow's.
 
     >>> from unspool import tf1 as tf
     >>> count = tf.Variable(1.0, name="count")
@@ -68,8 +69,14 @@ class Variable(Operators):
         name: str | None = None,
         dtype: Any = None,
         expected_shape: Any = None,
-        **_: Any,
+        import_scope: Any = None,
+        constraint: Any = None,
+        use_resource: Any = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        shape: Any = None,
     ) -> None:
+        check_constraint(constraint)
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
         graph = get_default_graph().root  # the body of a loop has no variables of its own
@@ -226,6 +233,15 @@ def _before_variables(initial: Tensor) -> Tensor:
             copy = each.copied([stand_ins.get(read, read) for read in each.inputs])
             stand_ins.update(zip(each.outputs, copy.outputs, strict=True))
     return stand_ins.get(initial, initial)
+
+
+def check_constraint(constraint: Any) -> None:
+    """Raises `NotImplementedError` for what would change a variable after every update."""
+    if constraint is not None:
+        raise NotImplementedError(
+            f"constraint is {constraint!r}, but constraints are not supported: assign what the variable is to be "
+            "after the update"
+        )
 
 
 def assign(

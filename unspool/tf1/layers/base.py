@@ -13,7 +13,7 @@ from unspool.tf1.operations import as_tensor
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tensor import Operators
-from unspool.tf1.variables import GraphKeys, Variable
+from unspool.tf1.variables import GraphKeys, Variable, check_constraint
 
 
 class Layer:
@@ -114,9 +114,10 @@ class Layer:
         initializer: Any = None,
         regularizer: Any = None,
         trainable: bool = True,
-        **_: Any,
+        constraint: Any = None,
     ) -> Any:
         """A variable in the layer's scope."""
+        check_constraint(constraint)
         with variable_scope(self._entered(), reuse=self.built or self._reuse, auxiliary_name_scope=False):
             made = get_variable(
                 name, shape, dtype or self.dtype, initializer, regularizer, trainable=trainable and self.trainable

@@ -84,7 +84,15 @@ def _scanned(fn: Callable[[Any, Any], Any], elems: Structure, initializer: Any, 
     return map_structure(lambda each: each[::-1], made) if reverse else made
 
 
-def foldl(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, name: str | None = None, **_: Any) -> Any:
+def foldl(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
     """What `scan` returns last."""
     return map_structure(lambda each: each[-1], scan(fn, elems, initializer, name=name))
 

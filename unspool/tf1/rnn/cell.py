@@ -55,7 +55,8 @@ class RNNCell:
     _scope: VariableScope | None = None
     _bound: Bound | None = None
 
-    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any) -> None:
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, _reuse: Any = None) -> None:
+        self.reuse = self.reuse if _reuse is None else _reuse
         self._name, self._dtype = name, None if dtype is None else as_dtype(dtype)
 
     @property
