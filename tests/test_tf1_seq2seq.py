@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,6 @@ rng = np.random.default_rng(0)
 MEMORY, MEMORY_LENGTHS = rng.normal(size=(BATCH, PLACES, DEPTH)), [4, 2, 3]
 TOKENS, LENGTHS = rng.integers(VOCABULARY, size=(BATCH, STEPS)), [5, 1, 3]
 seq2seq = tf.contrib.seq2seq
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    """A graph of its own for every test."""
-    with tf.Graph().as_default() as made:
-        yield made
 
 
 class Model:

@@ -25,6 +25,7 @@ from unspool.tf1 import (
     logging,
     losses,
     metrics,
+    named_initializers,
     nn,
     operations,
     summary,
@@ -72,7 +73,6 @@ from unspool.tf1.initializers import (
     variance_scaling_initializer,
     zeros_initializer,
 )
-from unspool.tf1.named_initializers import initializers
 from unspool.tf1.namespace import missing
 from unspool.tf1.operations import constant
 from unspool.tf1.ops import (
@@ -145,6 +145,7 @@ abs = math.abs_
 pow = math.pow_
 round = math.round_
 Print = debugging.print_
+initializers = named_initializers
 newaxis = None
 mul, sub, neg = multiply, subtract, negative
 initialize_all_variables, all_variables = global_variables_initializer, global_variables

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from unspool.tf1.initializers import (
     constant_initializer,
     glorot_normal_initializer,
@@ -15,7 +17,7 @@ from unspool.tf1.initializers import (
     variance_scaling_initializer,
     zeros_initializer,
 )
-from unspool.tf1.namespace import Namespace
+from unspool.tf1.namespace import missing
 
 
 class _HeNormal(variance_scaling_initializer):
@@ -38,21 +40,22 @@ class _LecunUniform(variance_scaling_initializer):
         super().__init__(1.0, "fan_in", "uniform", seed)
 
 
-initializers = Namespace(
-    "tf.initializers",
-    zeros=zeros_initializer,
-    ones=ones_initializer,
-    constant=constant_initializer,
-    identity=identity_initializer,
-    orthogonal=orthogonal_initializer,
-    random_normal=random_normal_initializer,
-    random_uniform=random_uniform_initializer,
-    truncated_normal=truncated_normal_initializer,
-    variance_scaling=variance_scaling_initializer,
-    glorot_normal=glorot_normal_initializer,
-    glorot_uniform=glorot_uniform_initializer,
-    he_normal=_HeNormal,
-    he_uniform=_HeUniform,
-    lecun_normal=_LecunNormal,
-    lecun_uniform=_LecunUniform,
-)
+zeros = zeros_initializer
+ones = ones_initializer
+constant = constant_initializer
+identity = identity_initializer
+orthogonal = orthogonal_initializer
+random_normal = random_normal_initializer
+random_uniform = random_uniform_initializer
+truncated_normal = truncated_normal_initializer
+variance_scaling = variance_scaling_initializer
+glorot_normal = glorot_normal_initializer
+glorot_uniform = glorot_uniform_initializer
+he_normal = _HeNormal
+he_uniform = _HeUniform
+lecun_normal = _LecunNormal
+lecun_uniform = _LecunUniform
+
+
+def __getattr__(name: str) -> Any:
+    raise missing("tf.initializers", name, [each for each in globals() if not each.endswith("initializer")])

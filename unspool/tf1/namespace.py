@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from types import SimpleNamespace
 from typing import Any
 
 _ARRAYS = "read with Python, and feed arrays"
@@ -49,24 +48,12 @@ _INSTEAD = {
 """What to do without names that many programs use, by how these begin."""
 
 
-class Namespace(SimpleNamespace):
-    """Names below a module of TensorFlow's.
-
-    >>> Namespace("tf.nn", relu=abs).rellu
-    Traceback (most recent call last):
-    AttributeError: unspool.tf1 has no tf.nn.rellu; did you mean tf.nn.relu?
-    """
-
-    def __init__(self, path: str, **names: Any) -> None:
-        super().__init__(**names)
-        self.__dict__["__path"] = path
-
-    def __getattr__(self, name: str) -> Any:
-        raise missing(self.__dict__["__path"], name, vars(self))
-
-
 def missing(path: str, name: str, names: Any) -> AttributeError:
-    """The error for a name that is not there: what to do instead, or which names are nearest."""
+    """The error for a name that is not there: what to do instead, or which names are nearest.
+
+    >>> missing("tf.nn", "rellu", ["relu", "elu"])
+    AttributeError('unspool.tf1 has no tf.nn.rellu; did you mean tf.nn.relu or tf.nn.elu?')
+    """
     advice = next((advice for prefix, advice in _INSTEAD.items() if f"{path}.{name}".startswith(prefix)), None)
     if advice is not None:
         return AttributeError(f"unspool.tf1 has no {path}.{name}; {advice}")

@@ -304,12 +304,6 @@ def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Any 
         return [None if each is None else identity(each) for each in tensors]
 
 
-def with_dependencies(dependencies: Sequence[Any], value: Any) -> Any:
-    """The value, after these have run."""
-    with get_default_graph().control_dependencies(dependencies):
-        return identity(value)
-
-
 def assert_(condition: Any, data: Any = None, summarize: int | None = None, name: str | None = None) -> Operation:
     """An operation that fails unless the condition holds."""
 

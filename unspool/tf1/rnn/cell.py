@@ -15,9 +15,9 @@ from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
-from unspool.tf1.ops.array import zeros
+from unspool.tf1.ops.array import shape, zeros
 from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
-from unspool.tf1.scopes import VariableScope, variable_scope
+from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tensor import Operators, Tensor
 from unspool.tf1.tensor_array import TensorArray
@@ -102,8 +102,6 @@ class RNNCell:
         self, name: str, shape: Any, dtype: Any = None, initializer: Any = None, trainable: bool = True
     ) -> Variable:
         """A variable of the cell, for use in `build`."""
-        from unspool.tf1.scopes import get_variable
-
         return get_variable(name, shape, dtype or getattr(self, "_dtype", None), initializer, trainable=trainable)
 
     add_weight = add_variable
@@ -137,8 +135,6 @@ class RNNCell:
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Structure:
         """`zero_state` for the rows and the dtype of one step's inputs, or for those given."""
         if inputs is not None:
-            from unspool.tf1.ops.array import shape
-
             given = as_tensor(inputs)
             known = given.dims[0] if given.dims else None
             if isinstance(batch_size, int) and known is not None and known != batch_size:

@@ -12,9 +12,10 @@ from unspool.cells.building import Initializer, witnessed_initializers
 from unspool.cells.cell import RNNCell
 from unspool.cells.layer import glorot_uniform
 from unspool.cells.like import variables_of
+from unspool.sizes import shape_of
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
-from unspool.tf1.dtypes import DType, as_dtype
-from unspool.tf1.functions import Function
+from unspool.tf1.dtypes import as_dtype
+from unspool.tf1.functions import Function, Like
 from unspool.tf1.graph import Graph, get_default_graph
 from unspool.tf1.initializers import Initializer as GraphInitializer
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
@@ -99,9 +100,8 @@ class Traced(RNNCell):
     def build(self, input_size: Any, **where: Any) -> None:
         """Calls the cell once, on symbolic tensors."""
         kind = as_dtype(where.get("dtype") or torch.float32)
-        inputs = map_structure(lambda size: _symbol(kind, size), input_size)
-        state = map_structure(lambda size: _symbol(kind, size), self.state_size)
-        self.trace(inputs, state)
+        sizes = input_size, self.state_size
+        self.trace(*map_structure(lambda size: Like(kind, (None, *shape_of(size))), sizes))
 
     def trace(self, inputs: Structure, state: Structure) -> None:
         """Calls the cell once, on tensors like these."""
@@ -178,13 +178,6 @@ class Traced(RNNCell):
     def variables(self) -> Any:
         """Itself, in the place of the names that only a call of the cell can tell."""
         yield "", self
-
-
-def _symbol(kind: DType, size: Any) -> Any:
-    from unspool.sizes import shape_of
-    from unspool.tf1.ops.array import placeholder
-
-    return placeholder(kind, [None, *shape_of(size)])
 
 
 def as_sizes(sizes: Structure) -> Structure:
@@ -281,15 +274,15 @@ class Bound:
         assert self._owner is not None
         graph = self._owner
 
-        def make() -> tuple[Any, list[Any]]:
+        def make() -> tuple[Any, list[tuple[Late, Any]]]:
             weights = graph.kept(Weights).of(self.module)
             memo: dict[int, Any] = {id(weight): run.state.place_of(variable) for weight, variable in weights.items()}
             module = copy.deepcopy(self.module, memo).to(run.state.device)
-            return module, [memo[id(late.owner)] for late in self._all_late()]
+            return module, [(late, memo[id(late.owner)]) for late in self._all_late()]
 
-        module, owners = run.state.kept(self, make)
+        module, waiting = run.state.kept(self, make)
         remaining = iter(values)
-        for late, owner in zip(self._all_late(), owners, strict=True):
+        for late, owner in waiting:
             given = [next(remaining) for _ in late.inputs]
             if isinstance(owner, Traced):
                 owner.put(run, given)
