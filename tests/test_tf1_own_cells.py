@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import unspool
-from tests.test_tf1_rnn import BATCH, DEPTH, INPUTS, LENGTHS, STEPS, UNITS, gradients_of, inputs_placeholder, names
+from tests.tf1_sequences import BATCH, DEPTH, INPUTS, LENGTHS, STEPS, UNITS, gradients_of, inputs_placeholder, names
 from unspool import tf1 as tf
 
 

@@ -9,22 +9,9 @@ import pytest
 import torch
 
 import unspool
+from tests.tf1_sequences import BATCH, DEPTH, INPUTS, LENGTHS, STEPS, UNITS, gradients_of, inputs_placeholder, names
 from unspool import tf1 as tf
 from unspool.structure import flatten
-
-BATCH, STEPS, DEPTH, UNITS = 3, 5, 4, 6
-LENGTHS = [5, 0, 3]
-rng = np.random.default_rng(0)
-INPUTS = rng.normal(size=(BATCH, STEPS, DEPTH))
-
-
-def names() -> list[str]:
-    return [variable.name for variable in tf.trainable_variables()]
-
-
-def inputs_placeholder() -> tf.Tensor:
-    return tf.placeholder(tf.float64, [None, STEPS, DEPTH], name="x")
-
 
 CELLS = {
     "BasicRNNCell": lambda cells: cells.BasicRNNCell(UNITS),
@@ -37,11 +24,6 @@ CELLS = {
     "MultiRNNCell": lambda cells: cells.MultiRNNCell([cells.LSTMCell(UNITS), cells.GRUCell(2)]),
     "ResidualWrapper": lambda cells: cells.ResidualWrapper(cells.GRUCell(DEPTH)),
 }
-
-
-def gradients_of(outputs: Any, state: Any) -> Any:
-    loss = sum(tf.reduce_sum(tf.square(leaf)) for leaf in flatten((outputs, state)))
-    return tf.gradients(loss, tf.trainable_variables())
 
 
 @pytest.mark.parametrize("cell", CELLS)
