@@ -177,7 +177,7 @@ def test_spread_leaves_zeros_where_no_row_runs(lengths: list[int], features: tup
     expected = torch.zeros(steps, len(lengths), *features, dtype=torch.int64)
     for (time, row), value in zip(places(lengths, 0, layout.steps), rows, strict=True):
         expected[time, row] = value
-    assert torch.equal(layout.spread(rows, steps), expected)
+    assert torch.equal(layout.spread(rows, 0, steps), expected)
 
 
 @given(LENGTHS, FEATURES, st.data())

@@ -17,6 +17,7 @@ from unspool import (
     Keep,
     LSTMCell,
     Recompute,
+    RNNCell,
     bidirectional_dynamic_rnn,
     dynamic_rnn,
     stack_bidirectional_dynamic_rnn,
@@ -66,6 +67,24 @@ def test_keep_keeps_the_states_and_as_much_as_the_products() -> None:
     cell = LSTMCell(UNITS, input_size=DEPTH).double()
     assert bytes_saved(cell, memory=Keep()) == STEPS * ROWS * (2 + 4) * UNITS * NUMBER
     assert bytes_saved(cell, LENGTHS, memory=Keep()) == sum(LENGTHS) * (2 + 4) * UNITS * NUMBER
+
+
+class Summing(RNNCell):
+    """A step that multiplies its state with a sum over all of it."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.state_size = self.output_size = units
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.tanh(h + x[:, :1]) * torch.sigmoid(torch.exp(h).sum(1, keepdim=True))
+        return h, h
+
+
+@pytest.mark.parametrize(("units", "sums"), [(16, 1), (4, 0)], ids=["many", "few"])
+def test_keep_keeps_a_sum_over_many_numbers(units: int, sums: int) -> None:
+    """A number for sixteen is worth it; the sigmoid of it will do."""
+    assert bytes_saved(Summing(units), memory=Keep()) == NUMBER * STEPS * ROWS * (units + sums)
 
 
 @pytest.mark.parametrize("every", [1, 3, 4, 10, 50])

@@ -314,6 +314,41 @@ def test_a_concatenation_that_rounds_stays_inside() -> None:
     assert targets(made, aten.cat.default) == 2
 
 
+def cut_once(made: Trace) -> None:
+    clean.drop_identities(made.graph)
+    one_form.cut_once(made.graph)
+    clean.drop_dead(made.graph)
+
+
+@pytest.mark.parametrize(
+    ("cut", "expected"),
+    [
+        (lambda h: h[:, 1:][:, :2], (1, 3)),
+        (lambda h: h[:, 1:4][:, 1:3], (2, 4)),
+        (lambda h: h[:, :3][:, -2:], (1, 3)),
+        (lambda h: h[:, 1:][:, 1:][:, 1:], (3, 4)),
+    ],
+    ids=["from the start", "inside", "from the end", "three"],
+)
+def test_a_cut_of_a_cut_is_one(cut: Any, expected: tuple[int, int]) -> None:
+    made = unchanged(traced(lambda cell, x, h: h + cut(h).sum(1, keepdim=True), adjoint=False), cut_once)
+    (found,) = calls(made.graph, aten.slice.Tensor)
+    assert slice(*found.args[2:]).indices(UNITS)[:2] == expected
+
+
+def test_cuts_along_different_axes_stay_two() -> None:
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        return h * cell.square[1:3][:, 1:3].sum()
+
+    made = unchanged(traced(step, adjoint=False), cut_once)
+    assert targets(made, aten.slice.Tensor) == 2
+
+
+def test_a_cut_that_skips_stays_by_itself() -> None:
+    made = unchanged(traced(lambda cell, x, h: h + h[:, ::2][:, 1:].sum(1, keepdim=True), adjoint=False), cut_once)
+    assert targets(made, aten.slice.Tensor) == 2
+
+
 def test_cuts_to_the_end_and_from_the_end_are_whole() -> None:
     made = unchanged(
         traced(lambda cell, x, h: h @ torch.cat([cell.square[:, :-1], cell.square[:, -1:]], 1), adjoint=False),

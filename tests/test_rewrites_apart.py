@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.rewriting import UNITS, in_core, targets, traced, unchanged
 from unspool.engine.graph import ancestors, aten, calls, descendants, value
-from unspool.engine.rewrites import apart, clean, one_form
+from unspool.engine.rewrites import apart, clean, one_form, simplify
 from unspool.engine.trace import Trace
 
 
@@ -116,6 +116,21 @@ def test_a_slice_of_a_product_is_a_product_with_a_slice() -> None:
         if node in ancestors(made.d_state) and node in descendants(made.graph, made.d_new_state)
     ]
     assert value(product).shape[1] == UNITS  # and no longer the gradient of x beside it
+
+
+def test_the_gradient_of_an_input_leaves_a_product_that_is_sliced_twice() -> None:
+    """As where a cell around a cell joins the input with something, and the cell joins that with its state."""
+
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        return torch.tanh(torch.cat([torch.cat([x, h[:, :2]], 1), h[:, 2:]], 1) @ cell.kernel)
+
+    made = unchanged(traced(step), simplify, tolerance=1e-11)
+    products = [
+        node
+        for node in calls(made.graph, aten.mm.default)
+        if node in ancestors(made.d_state) and node in descendants(made.graph, made.d_new_state)
+    ]
+    assert sum(value(product).shape[1] for product in products) == UNITS
 
 
 def test_slices_of_a_product_that_overlap_are_left_alone() -> None:

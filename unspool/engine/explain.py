@@ -19,6 +19,7 @@ from unspool.engine.graph import place_of
 from unspool.engine.keep import row_bytes
 from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute
 from unspool.engine.numbers import counted
+from unspool.engine.outer import outer_products
 from unspool.engine.phase import Phase
 from unspool.engine.planned import Call
 from unspool.engine.products import RUNS, products_of
@@ -74,12 +75,17 @@ def _direction(call: Call, phase: Phase, name: str) -> Direction:
     labels, rows = call.plan.labels, call.layout.rows(0, call.layout.steps)
     programs = {part: lower(getattr(phase.split, part), labels) for part in RUNS}
     counts = {part: len(program.instructions) for part, program in programs.items()}
+    products = [each for part, program in programs.items() for each in products_of(program, name, part, rows)]
+    if name == "backward":
+        outer = lower(outer_products(call.schedule.outer), labels)
+        counts["after"] += len(outer.instructions)
+        products += products_of(outer, name, "after", rows)
     draws = lower(call.plan.draws, labels) if name != "backward" else None
     emitter, passed_over, source = _emitter(call, phase)
     return Direction(
         **counts,
         draws=0 if draws is None else len(draws.instructions),
-        products=tuple(each for part, program in programs.items() for each in products_of(program, name, part, rows)),
+        products=tuple(products),
         operations=tuple(each.name for each in phase.core.instructions),
         program=str(phase.core),
         emitter=emitter,

@@ -1,4 +1,4 @@
-"""Which values of the forward pass to keep so that backward repeats no matrix product."""
+"""Which values of the forward pass to keep so that backward repeats no matrix product, and no sum over much more."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from collections.abc import Collection
 
 from unspool.engine.graph import Node, ancestors, aten, is_pointwise, value
 from unspool.engine.labels import Axis, Label
-from unspool.engine.operations import PRODUCTS, VIEWS
+from unspool.engine.operations import PRODUCTS, REDUCTIONS, VIEWS
 from unspool.engine.trace import Trace
 
 
 def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[Node]) -> list[Node]:
     """The results of the step's products that its adjoint needs, or fewer bytes that save the same work.
 
-    A product is traded for what is computed from it by pointwise work alone, if that is no larger and the adjoint
-    needs nothing else of it: one sum instead of two products, the gates instead of what they are computed from.
+    A result is traded for what is computed from it without a product, if that is no larger and the adjoint needs
+    nothing else of it: one sum instead of two products, the gates instead of what they are computed from. What a row
+    is reduced to is kept too where it is far smaller: the scores of a memory, and so the weights of its places.
     """
     wanted = [*trace.d_weights, *trace.d_inputs, *trace.d_state]
     forward = ancestors([*trace.outputs, *trace.new_state], stop=known)
     needed = ancestors(wanted, stop=known)
     here = [node for node in trace.graph.nodes if node in forward and node in needed and node not in known]
-    kept = {node for node in here if node.target in {*PRODUCTS, aten.convolution.default} and _has_rows(node, labels)}
+    work = {*PRODUCTS, aten.convolution.default}
+    kept = {node for node in here if _has_rows(node, labels) and (node.target in work or _is_digest(node, labels))}
     for node in here:
         if node in kept:
             kept = _cut(node, kept, needed, forward, labels)
-        elif is_pointwise(node) and _has_rows(node, labels):
+        elif (is_pointwise(node) or node.target in REDUCTIONS) and _has_rows(node, labels):
             traded = {each for each in node.all_input_nodes if each in kept}
             if (
                 traded
@@ -37,6 +39,17 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
                 kept = _cut(node, kept, needed, forward, labels)
     still_needed = ancestors(wanted, stop={*known, *kept})
     return [node for node in trace.graph.nodes if node in kept and node in still_needed]
+
+
+def _is_digest(node: Node, labels: dict[Node, Label]) -> bool:
+    """Whether a node reduces what is much larger: what it takes to keep it is little beside what it saves."""
+    if node.target not in REDUCTIONS or _several(node):
+        return False
+    return DIGEST * row_bytes(node, labels) <= max(row_bytes(each, labels) for each in node.all_input_nodes)
+
+
+DIGEST = 8
+"""How many times smaller than what it is computed from a sum must be to be kept."""
 
 
 def _cut(node: Node, kept: set[Node], needed: set[Node], forward: set[Node], labels: dict[Node, Label]) -> set[Node]:

@@ -106,11 +106,14 @@ class Layout:
         else:
             leaf.flatten(0, 1).index_copy_(0, self._index(start, stop, self.batch_size, 1), rows)
 
-    def spread(self, rows: Tensor, steps: int) -> Tensor:
-        """`[steps, batch, ...]` with the rows of all steps in their places, and zeros elsewhere."""
-        places = self._index(0, self.steps, self.batch_size, 1)
+    def spread(self, rows: Tensor, start: int, stop: int) -> Tensor:
+        """`[stop - start, batch, ...]` with the rows of these steps in their places, and zeros elsewhere."""
+        steps, end = stop - start, min(stop, self.steps)
+        if self._order is None and end == stop:
+            return rows.unflatten(0, (steps, self.batch_size))
+        places = self._index(start, end, self.batch_size, 1) - start * self.batch_size
         flat = rows.new_zeros(steps * self.batch_size, *rows.shape[1:]).index_copy(0, places, rows)
-        return flat.reshape(steps, self.batch_size, *rows.shape[1:])
+        return flat.unflatten(0, (steps, self.batch_size))
 
     def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
         """The rows of `leaf` one step earlier; before step 0 there are those of `first`, already sorted."""

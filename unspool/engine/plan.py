@@ -14,6 +14,7 @@ from unspool.engine.emit.python import as_python
 from unspool.engine.graph import ancestors, is_random
 from unspool.engine.keep import values_to_keep
 from unspool.engine.labels import SHARED, Axis
+from unspool.engine.outer import OuterSum, outer_sums
 from unspool.engine.parts import Values
 from unspool.engine.phase import Phase
 from unspool.engine.program import lower
@@ -33,6 +34,8 @@ class Schedule:
         kept: what the forward phase keeps for every row and step, drawn numbers and states among it.
         from_outputs: states that need not be kept, because an output has them: its number, for each state's node.
         in_place: outputs that may be written where the caller gets them, each with its number.
+        carried: the states, by number, whose gradients the adjoint carries.
+        outer: those whose gradients it need not carry, since they are sums of outer products.
         constant: the memory that the adjoint needs, which it carries too.
     """
 
@@ -41,6 +44,8 @@ class Schedule:
     kept: tuple[fx.Node, ...]
     from_outputs: dict[fx.Node, int]
     in_place: dict[fx.Node, int]
+    carried: tuple[int, ...] = ()
+    outer: tuple[OuterSum, ...] = ()
     constant: tuple[fx.Node, ...] = ()
 
 
@@ -120,13 +125,26 @@ class Plan:
         kept = [*(node for node in self.draws.outputs if node in needed), *states, *products]
         moving = [node for node in traced.state if node not in constant]
         known = [*traced.inputs, *moving, *self.draws.outputs, *products, *traced.d_outputs]
-        carried = [node for node, new in zip(traced.d_new_state, traced.state, strict=True) if differentiable(new)]
-        new_carried = [d for d, old in zip(traced.d_state, traced.state, strict=True) if differentiable(old)]
-        parts = split(traced, self.labels, known, [*carried, *constant], [*new_carried, *constant], wanted)
+        outer = outer_sums(traced, self.labels)
+        summed = {each.state for each in outer}
+        through = [k for k, node in enumerate(traced.state) if differentiable(node) and k not in summed]
+        carried = [*(traced.d_new_state[k] for k in through), *constant]
+        new_carried = [*(traced.d_state[k] for k in through), *constant]
+        wanted += [factor for each in outer for pair in each.factors for factor in pair]
+        parts = split(traced, self.labels, known, carried, new_carried, wanted)
         adjoint = Phase(parts, traced, self.labels)
         # Backward must not depend on what the caller may change.
         in_place = {node: k for node, k in outputs.items() if node not in kept}
-        return Schedule(self._forward(kept), adjoint, tuple(kept), from_outputs, in_place, tuple(constant))
+        return Schedule(
+            self._forward(kept),
+            adjoint,
+            tuple(kept),
+            from_outputs,
+            in_place,
+            tuple(through),
+            tuple(outer),
+            tuple(constant),
+        )
 
     def _forward(self, kept: Sequence[fx.Node]) -> Phase:
         traced = self.trace

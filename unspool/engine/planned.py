@@ -13,9 +13,10 @@ from torch import Tensor, fx
 from unspool.engine.history import History
 from unspool.engine.layout import Layout
 from unspool.engine.memory import Checkpoint, Keep, Memory
+from unspool.engine.outer import add_outer
 from unspool.engine.parts import Shared, Values
 from unspool.engine.phase import Phase, add_sums
-from unspool.engine.plan import Plan, Schedule, differentiable, row_of
+from unspool.engine.plan import Plan, Schedule, row_of
 from unspool.engine.random import RandomState
 from unspool.engine.space import empty
 
@@ -233,14 +234,18 @@ def _backward(
     d_final += [None] * call.memories
     first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, state, strict=True)}
     d_of = {node: _batch(node, call) for node in traced.d_inputs if node is not None}
+    d_state: list[Tensor | None] = [None] * len(state)
+    outer = [each for each in schedule.outer if wanted[len(tensors) - len(state) + each.state]]
+    for each in outer:
+        d = d_final[each.state]
+        d_state[each.state] = None if d is None else d.clone()
     sums: Values = {}
     with _no_autocast(layout.device):
         shared = adjoint.begin(weights, layout.mean_rows)
         again = schedule.forward.begin(weights, layout.mean_rows) if isinstance(call.memory, Checkpoint) else None
         carried = [
             torch.zeros_like(leaf) if d is None else layout.sort(d)
-            for d, leaf, node in zip(d_final, state, traced.state, strict=True)
-            if differentiable(node)
+            for d, leaf in ((d_final[k], state[k]) for k in schedule.carried)
         ]
         carried += [first[node] for node in schedule.constant]
         for start, stop in reversed(call.segments()):
@@ -259,13 +264,16 @@ def _backward(
                 new, values = adjoint.run(counts, shared, known, running, reverse=True, into=places)
                 carried = _beside(new, carried) if layout.sorted else new
                 add_sums(sums, adjoint, values)
+                for each in outer:
+                    factors = [(values[column], values[line]) for column, line in each.factors]
+                    d_state[each.state] = add_outer(d_state[each.state], factors, layout, begin, end)
                 for node, d in d_of.items():
                     if places.get(node) is not values[node]:
                         layout.put(d, begin, end, values[node])
         totals = adjoint.finish(shared, sums)
     d_weights = [None if node is None else totals[node] for node in traced.d_weights]
-    d_carried = iter(carried)
-    d_state = [layout.unsort(next(d_carried)) if differentiable(node) else None for node in traced.state]
+    for number, d in zip(schedule.carried, carried, strict=False):  # memory, which does not change, is behind them
+        d_state[number] = layout.unsort(d)
     seen: set[fx.Node | None] = set()
     d_inputs: list[Tensor | None] = []
     for node in traced.d_inputs:

@@ -72,5 +72,5 @@ class Replay:
             output, new = run(now, unflatten_as(self.state, [leaf[:rows] for leaf in carried]))
             collected.append(flatten(output))
             carried = [torch.cat([fresh, old[rows:]]) for fresh, old in zip(flatten(new), carried, strict=True)]
-        outputs = [layout.spread(torch.cat(column), self.steps) for column in zip(*collected, strict=True)]
+        outputs = [layout.spread(torch.cat(column), 0, self.steps) for column in zip(*collected, strict=True)]
         return [*outputs, *(layout.unsort(leaf) for leaf in carried)]

@@ -20,7 +20,7 @@ from unspool.engine.rewrites.apart import (
 )
 from unspool.engine.rewrites.clean import drop_dead, drop_identities, share_repeated
 from unspool.engine.rewrites.merge import merge_products, merge_sums
-from unspool.engine.rewrites.one_form import flatten_concats, join_cuts, join_slices, name_sizes, use_one_name
+from unspool.engine.rewrites.one_form import cut_once, flatten_concats, join_cuts, join_slices, name_sizes, use_one_name
 from unspool.engine.trace import Trace
 
 
@@ -36,6 +36,7 @@ def simplify(traced: Trace) -> None:
     share_repeated(graph)
     join_slices(graph)
     flatten_concats(graph)
+    cut_once(graph)
     drop_dead(graph)
     hoist_invariants(graph, weights)
     split_concat_products(graph, weights, traced.state)

@@ -88,6 +88,20 @@ def flatten_concats(graph: fx.Graph) -> None:
             replace(node, insert(node, aten.cat.default, pieces, axis))
 
 
+def cut_once(graph: fx.Graph) -> None:
+    """`x[a:b][c:d]` along one axis becomes one slice of `x`."""
+    for node in calls(graph, aten.slice.Tensor):
+        inner = node.args[0]
+        if not is_call(inner, aten.slice.Tensor) or any(len(each.args) != 4 for each in (node, inner)):
+            continue
+        of, axis = inner.args[0], inner.args[1] % value(inner).dim()
+        size = value(of).shape[axis]
+        if node.args[1] % value(node).dim() != axis or not isinstance(size, int):
+            continue
+        kept = range(size)[slice(*inner.args[2:])][slice(*node.args[2:])]
+        replace(node, insert(node, aten.slice.Tensor, of, axis, kept.start, kept.stop))
+
+
 def join_cuts(graph: fx.Graph) -> None:
     """Neighbouring slices of a tensor, put together again, become one slice, or the tensor itself."""
     for node in calls(graph, aten.cat.default):

@@ -9,6 +9,7 @@ from textwrap import indent
 
 import torch
 
+from unspool.engine.emit.cpp.contractions import contraction
 from unspool.engine.emit.cpp.passes import Home, Loop, Pass, Stage
 from unspool.engine.emit.cpp.scalars import TYPES, literal
 from unspool.engine.emit.cpp.statements import Compute, Contract, Product, Reduce
@@ -348,27 +349,11 @@ class _Body:
         return f"{ref.buffer.name}[{_index(_as(ref, self._dims[:dims]), 'i')}]"
 
     def _contract(self, each: Contract) -> str:
-        """A vector is added to another for each entry of `left`; or, where that would skip about, sums of products."""
-        (n, p, m), depth = each.target.shape, each.left.shape[2]
-        kind, name = TYPES[each.target.buffer.dtype], self._name(each.target)
-        out, a, b = (
-            ref.buffer.name + ("" if self._printer.is_scalar(ref.buffer) else f"[{_index(ref, names)}]")
-            for ref, names in (
-                (each.target.root(), ("n", "p", "m")),
-                (each.left.root(), ("n", "p", "k")),
-                (each.right.root(), ("n", "k", "m")),
-            )
-        )
-        heads = [f"for (int64_t n = 0; n < {n}; n++)\n", f"for (int64_t p = 0; p < {p}; p++) {{\n"]
-        over_m, over_k = (f"for (int64_t {i} = 0; {i} < {size}; {i}++) " for i, size in (("m", m), ("k", depth)))
-        if m > 1 and each.right.root().strides[2] == 1:
-            body = f"{over_m}{out} = 0;\n{over_k}{{\n  const {kind} {name} = {a};\n"
-            body += f"  #pragma omp simd\n  {over_m}{out} += {name} * {b};\n}}\n"
-        else:
-            body = f"{over_m}{{\n  {kind} {name} = 0;\n  #pragma omp simd reduction(+ : {name})\n"
-            body += f"  {over_k}{name} += {a} * {b};\n  {out} = {name};\n}}\n"
-        title = _comment(each.source) if each.source else ""
-        return title + "".join(heads) + indent(body, "  ") + "}\n"
+        def element(ref: Ref, names: tuple[str, ...]) -> str:
+            root = ref.root()
+            return root.buffer.name + ("" if self._printer.is_scalar(root.buffer) else f"[{_index(root, names)}]")
+
+        return (_comment(each.source) if each.source else "") + contraction(each, element)
 
 
 def _collapse(loop: Loop) -> tuple[int, ...]:

@@ -1,0 +1,112 @@
+"""Prints products of two things that every row has: a look at a memory, say.
+
+They are as fast as memory is read: several sums are under way at a time, and a vector that is added to is read and
+written once for several that are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from textwrap import indent
+
+from unspool.engine.emit.cpp.scalars import TYPES
+from unspool.engine.emit.cpp.statements import Contract
+from unspool.engine.emit.cpp.strided import Ref
+
+Element = Callable[[Ref, tuple[str, ...]], str]
+"""The text of an element, from names for its indices."""
+
+AT_A_TIME = 4
+"""Sums under way, and vectors added: as many as hide what an addition waits for."""
+
+
+def contraction(statement: Contract, element: Element) -> str:
+    """The loops of `statement`."""
+    statement = _turned(statement)
+    n, p, m = statement.target.shape
+    if _adds_vectors(statement):
+        body = _in_blocks("k", statement.left.shape[2], lambda block: _add_vectors(statement, element, block))
+    else:
+        body = _in_blocks("m", m, lambda block: _sum(statement, element, block))
+    for index, size in (("p", p), ("n", n)):
+        if size > 1:
+            body = f"for (int64_t {index} = 0; {index} < {size}; {index}++) {{\n{indent(body, '  ')}}}\n"
+    return body
+
+
+def _adds_vectors(statement: Contract) -> bool:
+    """Whether the elements of `right` that one of `left` is multiplied with lie side by side."""
+    return statement.right.shape[2] > 1 and statement.right.root().strides[2] == 1
+
+
+def _turned(statement: Contract) -> Contract:
+    """The same product, or the transposed one, whichever has more to do at a time."""
+    left, right, target = (ref.permute([0, 2, 1]) for ref in (statement.right, statement.left, statement.target))
+    other = replace(statement, left=left, right=right, target=target)
+    if _adds_vectors(statement) != _adds_vectors(other):
+        return statement if _adds_vectors(statement) else other
+    return statement if statement.target.shape[2] >= statement.target.shape[1] else other
+
+
+# -- blocks -----------------------------------------------------------------------------------------------------------
+
+
+class _Block:
+    """Some neighbours along one dimension: those from `start` on, or, in a loop, from its index on."""
+
+    def __init__(self, start: int, count: int, index: str = "") -> None:
+        self.is_first, self._start, self._count, self._index = start == 0 and not index, start, count, index
+
+    def along(self, ref: Ref, dim: int) -> list[Ref]:
+        """What `ref` has there; where there is no loop, without the dimension's index."""
+        places = range(self._start, self._start + self._count)
+        size = ref.shape[dim] if self._index else 1
+        shape = (*ref.shape[:dim], size, *ref.shape[dim + 1 :])
+        return [replace(ref, shape=shape, offset=ref.offset + place * ref.strides[dim]) for place in places]
+
+
+def _in_blocks(index: str, size: int, text: Callable[[_Block], str]) -> str:
+    """`text` for blocks of all of `size`."""
+
+    def scope(block: _Block) -> str:
+        return f"{{\n{indent(text(block), '  ')}}}\n"
+
+    first = min(AT_A_TIME, size)
+    rest = (size - first) % AT_A_TIME
+    body = scope(_Block(0, first))
+    if size - rest > first:
+        head = f"for (int64_t {index} = {first}; {index} < {size - rest}; {index} += {AT_A_TIME}) "
+        body += head + scope(_Block(0, AT_A_TIME, index))
+    return body + (scope(_Block(size - rest, rest)) if rest else "")
+
+
+def _add_vectors(statement: Contract, element: Element, block: _Block) -> str:
+    """`target[:] += left[k] * right[k, :]`, for a block of k."""
+    kind, name = TYPES[statement.target.buffer.dtype], statement.target.buffer.name
+    out = element(statement.target, ("n", "p", "m"))
+    factors, terms = "", [] if block.is_first else [out]
+    for number, (left, right) in enumerate(
+        zip(block.along(statement.left, 2), block.along(statement.right, 1), strict=True)
+    ):
+        factors += f"const {kind} {name}_by_{number} = {element(left, ('n', 'p', 'k'))};\n"
+        terms.append(f"{name}_by_{number} * {element(right, ('n', 'k', 'm'))}")
+    loop = f"#pragma omp simd\nfor (int64_t m = 0; m < {statement.target.shape[2]}; m++)\n"
+    return f"{factors}{loop}  {out} = {' + '.join(terms)};\n"
+
+
+def _sum(statement: Contract, element: Element, block: _Block) -> str:
+    """`target[m] = sum of left[:] * right[:, m]`, for a block of m."""
+    kind, name = TYPES[statement.target.buffer.dtype], statement.target.buffer.name
+    left = element(statement.left, ("n", "p", "k"))
+    starts, terms, ends = "", "", ""
+    names: list[str] = []
+    for number, (right, out) in enumerate(
+        zip(block.along(statement.right, 2), block.along(statement.target, 2), strict=True)
+    ):
+        names.append(f"{name}_at_{number}")
+        starts += f"{kind} {names[-1]} = 0;\n"
+        terms += f"  {names[-1]} += {left} * {element(right, ('n', 'k', 'm'))};\n"
+        ends += f"{element(out, ('n', 'p', 'm'))} = {names[-1]};\n"
+    pragma = f"#pragma omp simd reduction(+ : {', '.join(names)})\n"
+    return f"{starts}{pragma}for (int64_t k = 0; k < {statement.left.shape[2]}; k++) {{\n{terms}}}\n{ends}"
