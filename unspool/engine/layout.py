@@ -110,10 +110,10 @@ class Layout:
         """`[stop - start, batch, ...]` with the rows of these steps in their places, and zeros elsewhere."""
         steps, end = stop - start, min(stop, self.steps)
         if self._order is None and end == stop:
-            return rows.unflatten(0, (steps, self.batch_size))
+            return rows.reshape(steps, self.batch_size, *rows.shape[1:])
         places = self._index(start, end, self.batch_size, 1) - start * self.batch_size
         flat = rows.new_zeros(steps * self.batch_size, *rows.shape[1:]).index_copy(0, places, rows)
-        return flat.unflatten(0, (steps, self.batch_size))
+        return flat.reshape(steps, self.batch_size, *rows.shape[1:])
 
     def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
         """The rows of `leaf` one step earlier; before step 0 there are those of `first`, already sorted."""

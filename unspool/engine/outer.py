@@ -40,7 +40,8 @@ class OuterSum:
 def outer_sums(trace: Trace, labels: dict[Node, Label]) -> list[OuterSum]:
     """The states of a trace whose gradients are such sums."""
     found: list[OuterSum] = []
-    for number, (carried, handed_on) in enumerate(zip(trace.d_new_state, trace.d_state, strict=True)):
+    gradients: list[tuple[Node, Node]] = list(zip(trace.d_new_state, trace.d_state, strict=True))
+    for number, (carried, handed_on) in enumerate(gradients):
         if not is_call(handed_on, aten.add.Tensor) or handed_on.kwargs:
             continue
         terms = terms_of(handed_on)
