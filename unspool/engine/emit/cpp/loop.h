@@ -6,6 +6,8 @@
 
 #include <sched.h>
 
+#include "functions.h"
+
 namespace unspool {
 
 // One chunk of steps. Rows are contiguous; streamed and emitted values have those of all steps one after another.
@@ -27,6 +29,8 @@ struct Needs {
   int64_t block;               // scratch for every row
   int64_t products;            // scratch for every row, for results of products
   int64_t row;                 // scratch for one row at a time
+  int64_t search;              // scratch for every row, for a search at a time
+  int64_t searches;            // how many there are in a step
   int64_t product_work;        // multiplications and additions of a step's products
   int64_t matrix_bytes;        // which these read, whatever the number of rows
   int64_t other_work;          // elements computed in a step
@@ -59,6 +63,25 @@ template <typename T>
 using Multiply = void (*)(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
                           const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t share, int64_t shares);
 
+// What is searched for the largest entry of each row: left @ matrix + added.
+struct Search {
+  int64_t depth, width;
+  const float* left;
+  int64_t left_apart;
+  const void* packed;          // the matrix as a search reads it
+  const float* columns;        // and as it is, one column after another
+  const float* added;          // or nullptr
+  int64_t added_apart;
+};
+
+// What was found: an entry, and its column.
+struct Found {
+  float value;
+  int64_t column;
+};
+
+using SearchShare = void (*)(int64_t rows, const Search&, char* scratch, int64_t share, int64_t shares, Found*);
+
 // Which rows a worker has: `first`, `first + apart`, ... below `end`. Or, where there are fewer rows than workers, all
 // of them, but only a share of each product's columns; it then has state and outputs of its own, and only the first
 // worker's are seen.
@@ -70,12 +93,16 @@ struct Worker {
   char* products;
   int64_t other_products;      // how far away the products of odd steps are
   char* row;
+  char* search;
+  Found* found;                // of every search, share and row; those of odd steps after those of even ones
+  int64_t found_rows;
   void* const* carried;
   void* const* emitted;
   void* const* summed;
   Barrier* barrier;
   Multiply<float> multiply_float;
   Multiply<double> multiply_double;
+  SearchShare search_share;
 
   int64_t rows(int64_t count) const {
     const int64_t below = count < end ? count : end;
@@ -90,6 +117,18 @@ struct Worker {
   void multiply(int64_t rows, int64_t depth, int64_t width, const double* left, int64_t left_apart,
                 const double* panels, const double* added, int64_t added_apart, double* out, int64_t out_apart) const {
     multiply_double(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share, shares);
+  }
+  // out = the column in which each row of a product is largest; `number` is that of the search, here and in odd steps.
+  void largest(int64_t rows, const Search& search, int64_t* out, int64_t out_apart, int64_t number) const {
+    Found* const all = found + number * shares * found_rows;
+    search_share(rows, search, this->search, share, shares, all + share * found_rows);
+    meet();
+    for (int64_t r = 0; r < rows; r++) {
+      Found best = all[r];
+      for (int64_t s = 1; s < shares; s++)
+        if (exceeds(all[s * found_rows + r].value, best.value)) best = all[s * found_rows + r];
+      out[r * out_apart] = best.column;
+    }
   }
   void meet() const {
     if (shares > 1) barrier->wait(shares);

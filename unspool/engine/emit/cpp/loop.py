@@ -16,7 +16,7 @@ from unspool.engine.core import Core
 from unspool.engine.emit.chunk import Chunk, Results
 from unspool.engine.emit.cpp.lowering import is_row_sum, lower
 from unspool.engine.emit.cpp.module import Module
-from unspool.engine.emit.cpp.passes import Pass, accesses, arrange
+from unspool.engine.emit.cpp.passes import accesses, arrange
 from unspool.engine.emit.cpp.row import Row, local_shape
 from unspool.engine.emit.cpp.runtime import Needs, Runtime, threads
 from unspool.engine.emit.cpp.source import Printer
@@ -46,10 +46,10 @@ class Compiled:
         self._order = [[*self._emitted, *self._totals].index(value) for value in core.emitted]
         rest = tuple(each for each in core.instructions if each not in added)
         summed = [each.arguments[0] for each in added]
-        body, matrices, self._read, self._changed, self._needs = _emit(
+        printer, self._read, self._changed, self._needs = _emit(
             replace(core, instructions=rest, emitted=tuple(self._emitted)), summed
         )
-        self.source = module.add(function, body)
+        self.source = module.add(function, printer.text())
         self._module, self._function = module, function
         self._carried_bytes = _bytes(core.carried)
         self._emitted_bytes = _bytes(self._emitted)
@@ -59,11 +59,8 @@ class Compiled:
         self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
         self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
         self._nowhere = [None] * len(self._emitted)
-        self._parts = [
-            (each.buffer.index, None if each.is_whole and each.shape == core.shared[each.buffer.index].shape else each)
-            for each in matrices
-        ]
-        """The matrices: which of the shared values they are, and which part of it if it is not the whole."""
+        self._matrices = [_part_of(each, core) for each in printer.matrices]
+        self._searched = [_part_of(each, core) for each in printer.searched]
         self._steps = 0
 
     def wait(self) -> None:
@@ -79,7 +76,9 @@ class Compiled:
         self.wait()
         runtime = Runtime.get()
         plain = [each.contiguous() if k in self._read else each for k, each in enumerate(shared)]
-        return [*plain, *(runtime.pack(_seen(shared[k], part)) for k, part in self._parts)]
+        packed = [runtime.pack(_seen(shared[k], part)) for k, part in self._matrices]
+        searched = [runtime.pack_search(_seen(shared[k], part)) for k, part in self._searched]
+        return [*plain, *packed, *(each for both in searched for each in both)]
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
@@ -117,11 +116,8 @@ class Compiled:
         return state, [emitted[k] for k in self._order]
 
 
-def _emit(core: Core, sums: Sequence[Value]) -> tuple[str, list[Ref], set[int], list[bool], Needs]:
-    """What a core does at every step, the matrices packed for it, the other shared values, and what it needs.
-
-    Before that last one: which of the carried values it changes.
-    """
+def _emit(core: Core, sums: Sequence[Value]) -> tuple[Printer, set[int], list[bool], Needs]:
+    """What a core does at every step, the shared values it reads unpacked, the carried ones it changes, its needs."""
     row = Row(core.instructions, (*core.new_carried, *core.emitted, *sums))
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     for place, group in groups.items():
@@ -148,20 +144,21 @@ def _emit(core: Core, sums: Sequence[Value]) -> tuple[str, list[Ref], set[int], 
             ref = row.copy(ref)  # two states may change places
         stores.append((target, ref))
     stages = arrange(row.statements, stores)
-    products = [each for stage in stages if not isinstance(stage, Pass) for each in stage]
-    matrices = list(dict.fromkeys(each.matrix for each in products))
-    printer = Printer(stages, matrices, len(core.shared))
+    printer = Printer(stages, len(core.shared))
+    matrices = [*printer.matrices, *printer.searched]
     needs = Needs(
         printer.block.size,
         printer.products.size,
         printer.row.size,
+        max((_search_bytes(each) for each in printer.searched), default=0),
+        len(printer.searched),
         printer.multiplications,
         sum(each.size * each.buffer.dtype.itemsize for each in matrices),
         printer.elements,
     )
     seen = {each.ref.root().buffer for each in accesses(stages)}
     read = {buffer.index for buffer in seen if buffer.place is Place.SHARED}
-    return printer.text(), matrices, read, changed, needs
+    return printer, read, changed, needs
 
 
 def _emit_value(row: Row, value: Value, index: int) -> None:
@@ -176,6 +173,18 @@ def _emit_value(row: Row, value: Value, index: int) -> None:
     order = [value.axis, *(dim for dim in range(len(ref.shape)) if dim != value.axis)]
     front = ref.permute(order)
     row.copy(front, Ref.whole(buffer, front.shape))
+
+
+def _search_bytes(matrix: Ref) -> int:
+    """What a search needs for each row: its numbers in pairs of half the size, and two more."""
+    depth, _ = matrix.shape
+    return 4 * (-(-depth // 2) + 2)
+
+
+def _part_of(matrix: Ref, core: Core) -> tuple[int, Ref | None]:
+    """Which of the shared values a matrix is, and which part of it if it is not the whole."""
+    index = matrix.buffer.index
+    return index, None if matrix.is_whole and matrix.shape == core.shared[index].shape else matrix
 
 
 def _seen(tensor: Tensor, ref: Ref | None) -> Tensor:

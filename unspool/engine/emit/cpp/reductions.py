@@ -55,7 +55,7 @@ def _argmax(row: Row, instruction: Instruction) -> Ref:
     name = instruction.results[0].name
     if ref.shape[dim] < 2:
         return row.constant(0, torch.int64, tuple(1 if k == dim else size for k, size in enumerate(ref.shape)))
-    return row.search(name, ref, dim)
+    return row.search(name, instruction.arguments[0], dim)
 
 
 def _mean_of(row: Row, name: str, ref: Ref, dims: Sequence[int]) -> Ref:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from unspool.engine.emit.cpp.scalars import TYPES
-from unspool.engine.emit.cpp.statements import Compute, Product, Reduce, Statement
+from unspool.engine.emit.cpp.statements import Compute, Largest, Product, Reduce, Statement
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.program import Instruction, Rows, Value
@@ -35,6 +35,8 @@ class Row:
         self._uses = Counter(value for each in instructions for value in each.uses())
         self._uses.update(value for value in outputs if value is not None)
         self._held: dict[Value, Product] = {}
+        self._made: dict[Value, Product] = {}
+        """The products that make values by themselves."""
         self.source = ""
         """The line of the user's code that is being lowered."""
 
@@ -116,11 +118,18 @@ class Row:
         shape = tuple(1 if dim in folded else size for dim, size in enumerate(ref.shape))
         return self.reshape(target, shape)
 
-    def search(self, name: str, ref: Ref, dim: int) -> Ref:
-        """Where along `dim`, which stays with size one, the largest element is."""
+    def search(self, name: str, value: Value, dim: int) -> Ref:
+        """Where along `dim`, which stays with size one, the largest element of a value is."""
+        ref = self.ref(value)
         kept = [each for each in range(len(ref.shape)) if each != dim]
         target = self.new(name, torch.int64, [ref.shape[each] for each in kept])
-        self.statements.append(Reduce(target, "argmax", ref.permute([*kept, dim]), self.source))
+        product = self._made.get(value)
+        one_row = dim == len(ref.shape) - 1 and ref.size == ref.shape[dim] and ref.buffer.dtype == torch.float32
+        if product is not None and one_row and self._uses[value] == 1:
+            place = self.statements.index(product)
+            self.statements[place] = Largest(target, product.left, product.matrix, product.added, product.source)
+        else:
+            self.statements.append(Reduce(target, "argmax", ref.permute([*kept, dim]), self.source))
         return self.reshape(target, tuple(1 if each == dim else size for each, size in enumerate(ref.shape)))
 
     def reshape(self, ref: Ref, shape: Sequence[int]) -> Ref:
@@ -150,7 +159,7 @@ class Row:
 
     # -- products ------------------------------------------------------------------------------------------------------
 
-    def multiply(self, target: Ref, left: Ref, matrix: Ref, added: Ref | None = None, source: str = "") -> None:
+    def multiply(self, target: Ref, left: Ref, matrix: Ref, added: Ref | None = None, source: str = "") -> Product:
         """Rows times a shared matrix, plus `added`, in the place of `target`."""
         if matrix.buffer.place is not Place.SHARED:
             raise CannotEmitError("a product by a matrix that is computed in the loop")
@@ -158,7 +167,9 @@ class Row:
             raise CannotEmitError("a product of numbers of different types")
         if left.buffer.place is Place.CONSTANT or (left.strides[-1] != 1 and left.shape[-1] != 1):
             left = self.copy(left)
-        self.statements.append(Product(target, left, matrix, added, source or self.source))
+        product = Product(target, left, matrix, added, source or self.source)
+        self.statements.append(product)
+        return product
 
     def hold(self, value: Value, left: Ref, matrix: Ref) -> None:
         """Puts a product off until it is known what is added to it."""
@@ -179,12 +190,12 @@ class Row:
             return False
         held.target.buffer.name = self._unique(result.name)
         self._release(product, added)
-        self._refs[result] = self._refs[product]
+        self._refs[result], self._made[result] = self._refs[product], self._made[product]
         return True
 
     def _release(self, value: Value, added: Ref | None = None) -> None:
         held = self._held.pop(value)
-        self.multiply(held.target, held.left, held.matrix, added, held.source)
+        self._made[value] = self.multiply(held.target, held.left, held.matrix, added, held.source)
 
     def finish(self) -> None:
         """Lowers the products that nothing was added to."""

@@ -23,7 +23,7 @@ class Needs(ctypes.Structure):
     """`unspool::Needs` of loop.h."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("block", "products", "row")),
+        *((name, ctypes.c_int64) for name in ("block", "products", "row", "search", "searches")),
         *((name, ctypes.c_int64) for name in ("product_work", "matrix_bytes", "other_work")),
         *((name, ctypes.c_int64) for name in ("carried_count", "emitted_count", "summed_count")),
         *((name, ctypes.c_void_p) for name in ("carried_bytes", "emitted_bytes", "summed_bytes")),
@@ -72,6 +72,9 @@ class Runtime:
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         for function in self._sums.values():
             function.argtypes = (integer, integer, pointer, integer, pointer, integer, integer)
+        self._search_bytes, self._pack_search = library.unspool_search_bytes, library.unspool_pack_search
+        self._search_bytes.restype, self._search_bytes.argtypes = integer, (integer, integer)
+        self._pack_search.restype, self._pack_search.argtypes = None, (integer, integer, pointer, pointer)
         functions = _openmp()
         if functions is not None:
             library.unspool_use_threads(*functions)
@@ -83,6 +86,14 @@ class Runtime:
         panels = torch.empty(self._packed[dtype](depth, width), dtype=dtype, device=matrix.device)
         self._pack[dtype](depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
         return panels
+
+    def pack_search(self, matrix: Tensor) -> list[Tensor]:
+        """A float32 matrix as searches for the largest entry of a product read it: packed, and by columns."""
+        depth, width = matrix.shape
+        columns = matrix.t().contiguous()
+        packed = torch.empty(self._search_bytes(depth, width), dtype=torch.uint8, device=matrix.device)
+        self._pack_search(depth, width, columns.data_ptr(), packed.data_ptr())
+        return [packed, columns]
 
     def run(self, steps: int, chunk: int, needs: Needs) -> None:
         """Runs the function at `steps` on the `unspool::Chunk` at `chunk`, with as many threads as torch uses.
@@ -114,7 +125,8 @@ class Runtime:
 
 def runtime_build() -> Build:
     """The runtime on its way."""
-    text = header("loop.h", "runtime.cpp").replace('extern "C" {', 'extern "C" {\n#pragma GCC visibility push(default)')
+    names = ("functions.h", "loop.h", "products.h", "largest.h", "row_sums.h", "runtime.cpp")
+    text = header(*names).replace('extern "C" {', 'extern "C" {\n#pragma GCC visibility push(default)')
     return Build.of(text + "#pragma GCC visibility pop\n")
 
 

@@ -12,7 +12,7 @@ import torch
 from unspool.engine.emit.cpp.contractions import contraction
 from unspool.engine.emit.cpp.passes import Home, Loop, Pass, Stage
 from unspool.engine.emit.cpp.scalars import TYPES, literal
-from unspool.engine.emit.cpp.statements import Compute, Contract, Product, Reduce
+from unspool.engine.emit.cpp.statements import Compute, Contract, Largest, Product, Reduce
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 
 ALIGNED = 64
@@ -43,12 +43,17 @@ class Printer:
 
     Args:
         stages: what a step does.
-        matrices: the matrices of products, in the order in which they come, packed, after the other shared values.
-        shared: how many other shared values there are.
+        shared: how many shared values there are. After them come the matrices of products, packed.
     """
 
-    def __init__(self, stages: Sequence[Stage], matrices: Sequence[Ref], shared: int) -> None:
-        self._stages, self._matrices, self._shared = stages, list(matrices), shared
+    def __init__(self, stages: Sequence[Stage], shared: int) -> None:
+        self._stages, self._shared = stages, shared
+        products = [each for stage in stages if not isinstance(stage, Pass) for each in stage]
+        self._searches = [each for each in products if isinstance(each, Largest)]
+        self.matrices = list(dict.fromkeys(each.matrix for each in products if not isinstance(each, Largest)))
+        """The matrices of products, in the order in which they come."""
+        self.searched = [each.matrix for each in self._searches]
+        """Those of which the largest entries are searched; each comes packed and by columns."""
         self._home = Home(stages)
         scalars = [buffer for buffer in self._home.row if buffer.size == 1]
         self._scalars = set(scalars)
@@ -61,7 +66,7 @@ class Printer:
     def multiplications(self) -> int:
         """Of the products of one row, at one step."""
         return sum(
-            each.target.size * each.left.shape[-1]
+            math.prod(each.left.shape) * each.matrix.shape[1]
             for stage in self._stages
             if not isinstance(stage, Pass)
             for each in stage
@@ -86,12 +91,13 @@ class Printer:
     # -- products ------------------------------------------------------------------------------------------------------
 
     def _multiply(self, products: Sequence[Product]) -> str:
-        return "".join(map(self._product, products)) + "worker.meet();\n"
+        texts = [self._search(each) if isinstance(each, Largest) else self._product(each) for each in products]
+        return "".join(texts) + "worker.meet();\n"
 
     def _product(self, product: Product) -> str:
         depth, width = product.matrix.shape
         kind = TYPES[product.target.buffer.dtype]
-        number = self._shared + self._matrices.index(product.matrix)
+        number = self._shared + self.matrices.index(product.matrix)
         panels = f"static_cast<const {kind}*>(chunk.shared[{number}])"
         times = product.target.size // width
         lead = product.target.shape[:-1]
@@ -106,9 +112,18 @@ class Printer:
             added = added if product.added is None else (f"{added[0]} + i * {next(shift)}", added[1])
             out = (f"{out[0]} + i * {next(shift)}", out[1])
         call = f"worker.multiply(rows, {depth}, {width}, {', '.join((*left, panels, *added, *out))});\n"
-        about = f"{product.target.buffer.name}: {depth} x {width}"
-        title = _comment(f"{about}  | {product.source}" if product.source else about)
-        return title + (f"for (int64_t i = 0; i < {times}; i++)\n  {call}" if times > 1 else call)
+        return _title(product) + (f"for (int64_t i = 0; i < {times}; i++)\n  {call}" if times > 1 else call)
+
+    def _search(self, search: Largest) -> str:
+        depth, width = search.matrix.shape
+        number = self._searches.index(search)
+        first = self._shared + len(self.matrices) + 2 * number
+        left, out = self._rows_of(search.left), self._rows_of(search.target)
+        added = ("nullptr", "0") if search.added is None else self._rows_of(search.added)
+        packed, columns = f"chunk.shared[{first}]", f"static_cast<const float*>(chunk.shared[{first + 1}])"
+        what = ", ".join((str(depth), str(width), *left, packed, columns, *added))
+        which = f"k % 2 * {len(self._searches)} + {number}"
+        return _title(search) + f"worker.largest(rows, {{{what}}}, {', '.join(out)}, {which});\n"
 
     def _rows_of(self, given: Ref) -> tuple[str, str]:
         """Where the first of a worker's rows is, and how far apart rows are."""
@@ -179,6 +194,13 @@ class Printer:
     def has_memory(self, buffer: Buffer) -> bool:
         """Whether what is computed for `buffer` has to be written."""
         return self._home.has_memory(buffer)
+
+
+def _title(product: Product) -> str:
+    depth, width = product.matrix.shape
+    what = "the largest of " if isinstance(product, Largest) else ""
+    about = f"{product.target.buffer.name}: {what}{depth} x {width}"
+    return _comment(f"{about}  | {product.source}" if product.source else about)
 
 
 def _comment(text: str) -> str:

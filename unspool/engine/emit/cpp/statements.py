@@ -75,4 +75,9 @@ class Product:
         return [self.left] if self.added is None else [self.left, self.added]
 
 
+@dataclass(frozen=True, eq=False)
+class Largest(Product):
+    """`target[i] =` the column in which that product's row is largest; nothing else is needed of it."""
+
+
 Statement = Compute | Reduce | Contract | Product

@@ -1,0 +1,151 @@
+// Products of rows by a matrix that stays the same for many steps.
+//
+// The matrix is packed once, in panels as wide as a few vector registers, and a product reads them from end to end. With
+// few rows this is faster than a general BLAS, which packs at every call (docs/engine.md has the measurements).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace unspool {
+
+#if defined(__AVX512F__)
+constexpr int64_t kBytes = 64;
+#elif defined(__AVX__)
+constexpr int64_t kBytes = 32;
+#else
+constexpr int64_t kBytes = 16;
+#endif
+constexpr int64_t kVectors = 2;  // in a panel
+constexpr int64_t kCache = 1 << 18;  // bytes of the second cache that a product may count on
+constexpr int64_t kRows = kBytes == 64 ? 8 : 6;  // whose sums fit into the registers
+
+template <typename T> constexpr int64_t kLanes = kBytes / sizeof(T);
+template <typename T> constexpr int64_t kPanel = kVectors * kLanes<T>;
+
+template <typename T> struct Vector;
+template <> struct Vector<float> {
+  typedef float Type __attribute__((vector_size(kBytes), aligned(4), may_alias));
+};
+template <> struct Vector<double> {
+  typedef double Type __attribute__((vector_size(kBytes), aligned(8), may_alias));
+};
+
+template <typename T> int64_t panels_of(int64_t width) { return (width + kPanel<T> - 1) / kPanel<T>; }
+
+// One panel of a matrix, `used` columns wide, zeros beside them.
+template <typename T>
+void pack_panel(int64_t depth, int64_t used, const T* matrix, int64_t down, int64_t right, T* panel) {
+  constexpr int64_t W = kPanel<T>, kBlock = 16;
+  if (right == 1 && used == W) {
+    for (int64_t k = 0; k < depth; k++) std::memcpy(panel + k * W, matrix + k * down, W * sizeof(T));
+    return;
+  }
+  if (used < W) std::memset(panel, 0, depth * W * sizeof(T));
+  for (int64_t first = 0; first < depth; first += kBlock) {  // few cache lines at a time, whichever way it lies
+    const int64_t last = first + kBlock < depth ? first + kBlock : depth;
+    for (int64_t j = 0; j < used; j++)
+      for (int64_t k = first; k < last; k++) panel[k * W + j] = matrix[k * down + j * right];
+  }
+}
+
+template <typename T>
+void pack(int64_t depth, int64_t width, const T* matrix, int64_t down, int64_t right, T* panels) {
+  constexpr int64_t W = kPanel<T>;
+  for (int64_t begin = 0; begin < width; begin += W, panels += depth * W)
+    pack_panel(depth, width - begin < W ? width - begin : W, matrix + begin * right, down, right, panels);
+}
+
+// M rows by V vectors of each of P panels, summed in registers.
+template <typename T, int M, int P, int V>
+inline void tile(int64_t depth, const T* left, int64_t left_apart, const T* panels, const T* added,
+                 int64_t added_apart, T* out, int64_t out_apart) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>, W = kPanel<T>;
+  Vec sums[M][P * V];
+  for (int m = 0; m < M; m++)
+    for (int p = 0; p < P; p++)
+      for (int v = 0; v < V; v++)
+        sums[m][p * V + v] =
+            added ? *reinterpret_cast<const Vec*>(added + m * added_apart + p * W + v * L) : Vec{};
+  for (int64_t k = 0; k < depth; k++) {
+    Vec right[P * V];
+    for (int p = 0; p < P; p++)
+      for (int v = 0; v < V; v++)
+        right[p * V + v] = *reinterpret_cast<const Vec*>(panels + (p * depth + k) * W + v * L);
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < P * V; v++) sums[m][v] += left[m * left_apart + k] * right[v];
+  }
+  for (int m = 0; m < M; m++)
+    for (int p = 0; p < P; p++)
+      for (int v = 0; v < V; v++)
+        *reinterpret_cast<Vec*>(out + m * out_apart + p * W + v * L) = sums[m][p * V + v];
+}
+
+// The last panel, of which only `used` columns are there.
+template <typename T, int M>
+void edge(int64_t depth, int64_t used, const T* left, int64_t left_apart, const T* panel, const T* added,
+          int64_t added_apart, T* out, int64_t out_apart) {
+  constexpr int64_t W = kPanel<T>;
+  alignas(kBytes) T whole[M * W];
+  for (int m = 0; m < M; m++)
+    for (int64_t j = 0; j < W; j++) whole[m * W + j] = added && j < used ? added[m * added_apart + j] : T(0);
+  if (used <= kLanes<T>)
+    tile<T, M, 1, 1>(depth, left, left_apart, panel, whole, W, whole, W);
+  else
+    tile<T, M, 1, kVectors>(depth, left, left_apart, panel, whole, W, whole, W);
+  for (int m = 0; m < M; m++)
+    for (int64_t j = 0; j < used; j++) out[m * out_apart + j] = whole[m * W + j];
+}
+
+// M rows by the panels from `begin` to `end`.
+template <typename T, int M>
+void strip(int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels, const T* added,
+           int64_t added_apart, T* out, int64_t out_apart, int64_t begin, int64_t end) {
+  constexpr int64_t W = kPanel<T>;
+  // With few rows, several panels at once: a sum must not wait for the one before it.
+  constexpr int P = M <= 2 ? 4 : M <= 3 ? 2 : 1;
+  const int64_t whole = width / W < end ? width / W : end;
+  int64_t p = begin;
+  for (; p + P <= whole; p += P)
+    tile<T, M, P, kVectors>(depth, left, left_apart, panels + p * depth * W, added ? added + p * W : nullptr,
+                            added_apart, out + p * W, out_apart);
+  if constexpr (P > 1)
+    for (; p < whole; p++)
+      tile<T, M, 1, kVectors>(depth, left, left_apart, panels + p * depth * W, added ? added + p * W : nullptr,
+                              added_apart, out + p * W, out_apart);
+  if (p < end)
+    edge<T, M>(depth, width - p * W, left, left_apart, panels + p * depth * W, added ? added + p * W : nullptr,
+               added_apart, out + p * W, out_apart);
+}
+
+template <typename T, int M>
+void strip_of(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
+              const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t begin, int64_t end) {
+  if (rows == M)
+    strip<T, M>(depth, width, left, left_apart, panels, added, added_apart, out, out_apart, begin, end);
+  else if constexpr (M > 1)
+    strip_of<T, M - 1>(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, begin, end);
+}
+
+template <typename T>
+void multiply(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
+              const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t share, int64_t shares) {
+  const int64_t count = panels_of<T>(width), last = count * (share + 1) / shares;
+  const int64_t strips = (rows + kRows - 1) / kRows;
+  // As many panels at a time as stay in the cache for all strips.
+  const int64_t fitting = kCache / (depth * kPanel<T> * static_cast<int64_t>(sizeof(T)));
+  const int64_t step = strips == 1 || fitting > count ? count : fitting < 1 ? 1 : fitting;
+  for (int64_t begin = count * share / shares; begin < last; begin += step) {
+    const int64_t end = begin + step < last ? begin + step : last;
+    for (int64_t s = 0, row = 0; s < strips; s++) {
+      const int64_t here = (rows - row + strips - s - 1) / (strips - s);  // as even as can be
+      strip_of<T, kRows>(here, depth, width, left + row * left_apart, left_apart, panels,
+                         added ? added + row * added_apart : nullptr, added_apart, out + row * out_apart, out_apart,
+                         begin, end);
+      row += here;
+    }
+  }
+}
+
+}  // namespace unspool

@@ -1,0 +1,121 @@
+// Products that sum over rows: gradients of weights.
+#pragma once
+
+#include "products.h"
+
+namespace unspool {
+
+// A factor of sums over rows, out[k][n] = sum over r of left[r][k] * right[r][n]; without memory, its only column is 1.
+template <typename T> struct Factor {
+  const T* left;
+  int64_t apart, width;
+  T* out;
+};
+
+constexpr int64_t kBlockRows = 256;  // whose panel stays in the first cache
+
+// Columns `first` to `first + kRows` of a factor, one after another for every row, zeros beside them.
+template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, int64_t first, T* columns) {
+  const int64_t used = factor.width - first < kRows ? factor.width - first : kRows;
+  if (factor.left && used == kRows) {
+    for (int64_t r = 0; r < rows; r++)
+      std::memcpy(columns + r * kRows, factor.left + r * factor.apart + first, kRows * sizeof(T));
+    return;
+  }
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t m = 0; m < kRows; m++)
+      columns[r * kRows + m] = m >= used ? T(0) : factor.left ? factor.left[r * factor.apart + first + m] : T(1);
+}
+
+// M columns of a factor times a panel.
+template <typename T, int M>
+void sum_tile(int64_t rows, const T* columns, const T* panel, bool add, T* out, int64_t out_apart, int64_t width) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>, W = kPanel<T>;
+  for (int m = 0; m < M; m++)  // what it is added to comes closer in the meantime
+    for (int v = 0; v < kVectors; v++) __builtin_prefetch(out + m * out_apart + v * L, 1);
+  Vec sums[M][kVectors] = {};
+  for (int64_t r = 0; r < rows; r++) {
+    Vec right[kVectors];
+    for (int v = 0; v < kVectors; v++) right[v] = *reinterpret_cast<const Vec*>(panel + r * W + v * L);
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < kVectors; v++) sums[m][v] += columns[r * kRows + m] * right[v];
+  }
+  for (int m = 0; m < M; m++) {
+    T* const here = out + m * out_apart;
+    if (width == W) {
+      for (int v = 0; v < kVectors; v++) {
+        Vec& whole = *reinterpret_cast<Vec*>(here + v * L);
+        whole = add ? whole + sums[m][v] : sums[m][v];
+      }
+    } else {
+      alignas(kBytes) T edge[W];
+      for (int v = 0; v < kVectors; v++) *reinterpret_cast<Vec*>(edge + v * L) = sums[m][v];
+      for (int64_t j = 0; j < width; j++) here[j] = (add ? here[j] : T(0)) + edge[j];
+    }
+  }
+}
+
+template <typename T, int M>
+void sum_tile_of(int64_t height, int64_t rows, const T* columns, const T* panel, bool add, T* out, int64_t out_apart,
+                 int64_t width) {
+  if (height == M)
+    sum_tile<T, M>(rows, columns, panel, add, out, out_apart, width);
+  else if constexpr (M > 1)
+    sum_tile_of<T, M - 1>(height, rows, columns, panel, add, out, out_apart, width);
+}
+
+// A share of the sums over `rows` rows of every factor times `right`, [rows][width].
+template <typename T>
+void sum_products(int64_t rows, int64_t width, const T* right, int64_t right_apart, const Factor<T>* factors,
+                  int64_t count, T* scratch, int64_t share, int64_t shares) {
+  constexpr int64_t W = kPanel<T>;
+  const int64_t panels = panels_of<T>(width);
+  int64_t tiles = 0, left_width = 0;
+  for (int64_t f = 0; f < count; f++) {
+    tiles += (factors[f].width + kRows - 1) / kRows;
+    left_width += factors[f].width;
+  }
+  // Panels of the right factor are divided if it is the wider one and the left ones, which everybody then reads, stay in
+  // the cache. Those that are left over are divided by the tiles of the left factors; else all are.
+  const bool near = tiles * kBlockRows * kRows * static_cast<int64_t>(sizeof(T)) <= kCache;
+  const int64_t own = near && width >= left_width ? panels / shares : 0;
+  const int64_t tile_begin = tiles * share / shares, tile_end = tiles * (share + 1) / shares;
+  T* const panel = scratch;
+  T* const columns = scratch + kBlockRows * W;
+  for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
+    const int64_t here = rows - begin < kBlockRows ? rows - begin : kBlockRows;
+    auto every_tile = [&](int64_t from, int64_t to, auto&& body) {
+      int64_t number = 0;
+      for (int64_t f = 0; f < count; f++)
+        for (int64_t first = 0; first < factors[f].width; first += kRows, number++)
+          if (number >= from && number < to) body(factors[f], first, columns + number * kBlockRows * kRows);
+    };
+    every_tile(own ? 0 : tile_begin, own ? tiles : tile_end, [&](const Factor<T>& factor, int64_t first, T* place) {
+      Factor<T> later = factor;
+      if (later.left) later.left += begin * later.apart;
+      pack_columns(here, later, first, place);
+    });
+    auto every_panel = [&](int64_t from, int64_t to, int64_t first_tile, int64_t last_tile) {
+      for (int64_t p = from; p < to; p++) {
+        const int64_t used = width - p * W < W ? width - p * W : W;
+        pack_panel(here, used, right + begin * right_apart + p * W, right_apart, int64_t(1), panel);
+        every_tile(first_tile, last_tile, [&](const Factor<T>& factor, int64_t first, T* place) {
+          const int64_t height = factor.width - first < kRows ? factor.width - first : kRows;
+          sum_tile_of<T, kRows>(height, here, place, panel, begin > 0, factor.out + first * width + p * W, width, used);
+        });
+      }
+    };
+    every_panel(own * share, own * (share + 1), 0, tiles);
+    every_panel(own * shares, panels, tile_begin, tile_end);
+  }
+}
+
+// Elements of scratch that a worker needs for that.
+template <typename T> int64_t sum_scratch(const Factor<T>* factors, int64_t count) {
+  int64_t tiles = 0;
+  for (int64_t f = 0; f < count; f++) tiles += (factors[f].width + kRows - 1) / kRows;
+  return kBlockRows * (kPanel<T> + tiles * kRows);
+}
+
+}  // namespace unspool
