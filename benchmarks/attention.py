@@ -1,18 +1,21 @@
 """Training a decoder with attention: `dynamic_rnn` against the engine's plain loop, and a loop written by hand.
 
-The lengths of the answers are full, or drawn from 1 to the number of steps; by hand there is no loop for these.
+The lengths of the answers are full, or drawn from 1 to the number of steps; by hand there is no loop for these. And a
+whole model, that of examples/translate_dates.py: loss and gradients of a batch, with encoder, decoder and all.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import unspool
 from benchmarks.harness import Case, Contender, Options, main
+from examples import translate_dates as dates
 from unspool.engine import plain
 
 SHAPES = [(32, 30, 30, 64, 128), (64, 50, 50, 128, 256), (8, 100, 100, 32, 64)]
@@ -65,6 +68,35 @@ class Task:
         return self.gradients(torch.stack(outputs, 1))
 
 
+class Dates:
+    """The model that translates dates, and batches for it."""
+
+    def __init__(self, options: Options) -> None:
+        torch.manual_seed(0)
+        shuffler = random.Random(0)
+        known, _ = dates.split(shuffler)
+        batches = dates.batches(known, shuffler)
+        self.batches = [next(batches) for _ in range(1 if options.quick else 4)]
+        self.model = dates.Translator()
+        self.model.loss(self.batches[0])  # builds it
+
+    def by_plan(self) -> Sequence[Tensor]:
+        """As it is."""
+        weights = list(self.model.parameters())
+        losses = [self.model.loss(batch) for batch in self.batches]
+        return [found for loss in losses for found in (loss.detach(), *torch.autograd.grad(loss, weights))]
+
+    def by_plain_loop(self) -> Sequence[Tensor]:
+        """The same with hooks that want to see every step, so that no cell is planned."""
+        cells: list[nn.Module] = [self.model.forwards, self.model.backwards, self.model.writer]
+        hooks = [cell.register_forward_hook(lambda *_: None) for cell in cells]
+        try:
+            return self.by_plan()
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+
 def cases(options: Options) -> Iterator[Case]:
     """Both kinds of scores, with and without lengths."""
     shapes = [(2, 3, 4, 5, 6)] if options.quick else SHAPES
@@ -80,6 +112,15 @@ def cases(options: Options) -> Iterator[Case]:
                 if not lengths:
                     contenders.append(Contender("Python loop", task.by_hand))
                 yield Case(f"{mechanism.__name__}, {names}", shape[1], contenders)
+    if options.device == "cpu":
+        model = Dates(options)
+        contenders = [Contender("by plan", model.by_plan, "unspool"), Contender("plain loop", model.by_plain_loop)]
+        yield Case("translating dates, the whole model", sum(map(_steps, model.batches)), contenders)
+
+
+def _steps(batch: dates.Batch) -> int:
+    """Of the encoder and the decoder."""
+    return int(batch.text_lengths.max() + batch.answer_lengths.max())
 
 
 if __name__ == "__main__":
