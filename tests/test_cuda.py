@@ -10,7 +10,16 @@ from torch import Tensor
 
 from tests.user_cells import RANDOM, USER_CELLS
 from tests.zoo import ZOO, inputs_for
-from unspool import Checkpoint, Keep, LSTMCell, Recompute, dynamic_rnn
+from unspool import (
+    AttentionWrapper,
+    BahdanauAttention,
+    Checkpoint,
+    Keep,
+    LSTMCell,
+    LuongAttention,
+    Recompute,
+    dynamic_rnn,
+)
 from unspool.engine import Options, plain, run
 from unspool.structure import flatten, map_structure
 
@@ -63,6 +72,29 @@ def test_equals_the_plain_loop(name: str, lengths: Any) -> None:
                 torch.manual_seed(1)
                 found = run(cell, inputs, rows, state, dtype, Options(3, swap, memory))
                 torch.testing.assert_close(results(cell, inputs, state, *found), expected, **tight)
+
+
+@pytest.mark.parametrize("lengths", [None, [11, 0, 2, 7, 2]], ids=["full", "lengths"])
+@pytest.mark.parametrize("mechanism", [BahdanauAttention, LuongAttention])
+def test_the_gradients_of_a_memory(mechanism: Any, lengths: Any) -> None:
+    torch.manual_seed(0)
+    attention = mechanism(6, dtype=torch.float64)
+    cell = AttentionWrapper(LSTMCell(6, input_size=8), attention, attention_layer_size=5).cuda().double()
+    inputs = torch.randn(11, 5, 3, dtype=torch.float64, device="cuda", requires_grad=True)
+    memory = torch.randn(5, 9, 6, dtype=torch.float64, device="cuda", requires_grad=True)
+    rows = None if lengths is None else torch.tensor(lengths, device="cuda")
+
+    def everything(loop: Any) -> list[Any]:
+        attention.setup_memory(memory, [9, 1, 4, 9, 7])
+        outputs, _ = loop(cell.zero_state(5, torch.float64))
+        return [outputs, *torch.autograd.grad(outputs.sin().sum(), [inputs, memory, *cell.parameters()])]
+
+    expected = everything(lambda state: plain.run(cell, inputs, rows, state, torch.float64))
+    for policy in POLICIES:
+        how = {"memory": policy, "parallel_iterations": 4, "time_major": True}
+        for _ in range(3):  # the third time by a graph
+            found = everything(lambda state, how=how: dynamic_rnn(cell, inputs, rows, state, torch.float64, **how))
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
 
 
 def test_graphs_follow_the_weights_and_the_batch() -> None:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tests.rewriting import DEPTH, in_core, targets, traced, unchanged
-from unspool.engine.graph import aten, calls, value
-from unspool.engine.rewrites import clean, merge
+from unspool.engine.graph import ancestors, aten, calls, value
+from unspool.engine.rewrites import clean, merge, simplify
 from unspool.engine.trace import Trace
 
 
@@ -73,6 +73,17 @@ def test_a_sum_of_products_becomes_one() -> None:
         ),
     )
     assert in_core(made, aten.mm.default) == 1
+
+
+def test_products_by_parts_of_a_matrix_become_one_by_the_whole() -> None:
+    """In whatever order they come: nothing is copied."""
+
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        return torch.tanh(torch.cat([h @ cell.square[:, 1:], h @ cell.square[:, :1]], 1))
+
+    made = unchanged(traced(step, adjoint=False), simplify)
+    (product,) = [node for node in calls(made.graph, aten.mm.default) if node in ancestors(made.new_state)]
+    assert product.args[1] in made.weights
 
 
 def test_a_sum_of_three_products_and_more_becomes_one() -> None:

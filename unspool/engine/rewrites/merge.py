@@ -36,13 +36,14 @@ def merge_products(
     for products in by_rows.values():
         if len(products) == 1:
             continue
-        rows = products[0].args[0]  # which may have been merged itself by now
+        first, rows = products[0], products[0].args[0]  # which may have been merged itself by now
         hoist_invariants(graph, weights)
-        matrix = insert(products[0], aten.cat.default, [each.args[1] for each in products], 1)
-        product = insert(products[0], aten.mm.default, rows, matrix)
+        products.sort(key=lambda each: _start(each.args[1]))
+        matrix = insert(first, aten.cat.default, [each.args[1] for each in products], 1)
+        product = insert(first, aten.mm.default, rows, matrix)
         widths = [value(each).shape[1] for each in products]
-        parts = insert(products[0], aten.split_with_sizes.default, product, widths, 1)
-        for each, part in [(each, insert(products[0], operator.getitem, parts, k)) for k, each in enumerate(products)]:
+        parts = insert(first, aten.split_with_sizes.default, product, widths, 1)
+        for each, part in [(each, insert(first, operator.getitem, parts, k)) for k, each in enumerate(products)]:
             replace(each, part)
     hoist_invariants(graph, weights)
 
@@ -72,6 +73,11 @@ def merge_sums(
                 merged = insert(total, aten.add.Tensor, merged, each)
         replace(total, merged)
     hoist_invariants(graph, weights)
+
+
+def _start(matrix: Node) -> int:
+    """Where a slice of columns begins: in this order, neighbours become one again, and are not copied."""
+    return matrix.args[2] if is_call(matrix, aten.slice.Tensor) and matrix.args[1] == 1 else 0
 
 
 def _core(graph: fx.Graph, carried: Collection[Node], new_carried: Iterable[Node | None]) -> set[Node]:
