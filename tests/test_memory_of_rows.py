@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from unspool import Checkpoint, Keep, LSTMCell, LSTMStateTuple, Recompute, RNNCell, dynamic_rnn, explain, static_rnn
+from unspool import (
+    AttentionWrapper,
+    BahdanauAttention,
+    Checkpoint,
+    Keep,
+    LSTMCell,
+    LSTMStateTuple,
+    Recompute,
+    RNNCell,
+    dynamic_rnn,
+    explain,
+    static_rnn,
+)
 from unspool.engine import planning
 
 B, T, S, D, H = 4, 6, 5, 3, 4
@@ -98,6 +111,22 @@ def test_a_memory_is_not_kept_for_every_step() -> None:
     told = explain(cell, inputs, dtype=torch.float64, time_major=True, memory=Recompute())
     assert told.memory is not None
     assert told.memory.chosen.row_bytes == 8 * (2 * H + S)  # c, h and what was seen
+
+
+def test_no_step_leaves_anything_as_large_as_a_memory() -> None:
+    """Neither kept for backward, nor for what is computed after the loop over a chunk."""
+    places, units = 16, 8
+    attention = BahdanauAttention(units)
+    cell = AttentionWrapper(LSTMCell(units), attention)
+    attention.setup_memory(torch.randn(B, places, units, requires_grad=True))
+    told = explain(cell, torch.randn(B, T, D), initial_state=cell.zero_state(B, torch.float32), dtype=torch.float32)
+    for direction in (told.forward, told.backward):
+        assert direction is not None
+        lines = direction.program.splitlines()
+        (left,) = [line.split()[1:] for line in lines if line.startswith("  emit ")]
+        shapes = dict(re.findall(r"(\w+): \w+\[([^]]*)\]", direction.program))
+        assert f"rows, {places}, {units}" in shapes.values()
+        assert f"rows, {places}, {units}" not in {shapes[name.strip(",")] for name in left}
 
 
 def test_another_memory_in_every_batch_is_read_and_needs_no_other_plan() -> None:

@@ -24,7 +24,7 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
     needed = ancestors(wanted, stop=known)
     here = [node for node in trace.graph.nodes if node in forward and node in needed and node not in known]
     work = {*PRODUCTS, aten.convolution.default}
-    kept = {node for node in here if _has_rows(node, labels) and (node.target in work or _is_digest(node, labels))}
+    kept = {node for node in here if _has_rows(node, labels) and (node.target in work or is_digest(node, labels))}
     for node in here:
         if node in kept:
             kept = _cut(node, kept, needed, forward, labels)
@@ -41,15 +41,15 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
     return [node for node in trace.graph.nodes if node in kept and node in still_needed]
 
 
-def _is_digest(node: Node, labels: dict[Node, Label]) -> bool:
-    """Whether a node reduces what is much larger: what it takes to keep it is little beside what it saves."""
-    if node.target not in REDUCTIONS or _several(node):
+def is_digest(node: Node, labels: dict[Node, Label]) -> bool:
+    """Whether a node reduces what is much larger in every row."""
+    if node.target not in REDUCTIONS or _several(node) or not _has_rows(node, labels):
         return False
     return DIGEST * row_bytes(node, labels) <= max(row_bytes(each, labels) for each in node.all_input_nodes)
 
 
 DIGEST = 8
-"""How many times smaller than what it is computed from a sum must be to be kept."""
+"""How many times smaller a sum must be than what it is computed from, for it to be kept in its stead."""
 
 
 def _cut(node: Node, kept: set[Node], needed: set[Node], forward: set[Node], labels: dict[Node, Label]) -> set[Node]:

@@ -20,8 +20,10 @@ import operator
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from unspool.engine.graph import Node, ancestors, descendants, invariants, is_size
+from unspool.engine.graph import Node, ancestors, descendants, invariants, is_pointwise, is_size
+from unspool.engine.keep import DIGEST, is_digest, row_bytes
 from unspool.engine.labels import SUMMED, Label
+from unspool.engine.operations import VIEWS
 from unspool.engine.trace import Trace
 
 
@@ -85,12 +87,32 @@ def split(
     in_core = {node for node in rest if node in moving and node in sequential}
     # The results of an operation with several stay together with it.
     in_core |= {node for node in rest if node.target is operator.getitem and node.args[0] in in_core}
-    core = [node for node in rest if node in in_core]
     after = [node for node in rest if node in moving and node not in in_core]
+    in_core |= _digested(after, in_core, {*wanted, *new_carried}, labels)
+    core = [node for node in rest if node in in_core]
+    after = [node for node in after if node not in in_core]
     before = [node for node in rest if node not in moving]
 
     invariant = [node for node in nodes if node in same]
     return _assemble(invariant, before, core, after, total, carried, new_carried, wanted)
+
+
+def _digested(
+    after: Sequence[Node], core: set[Node], results: set[Node | None], labels: dict[Node, Label]
+) -> set[Node]:
+    """What is better done at once, though it could wait: what makes little of much that a step would have to leave.
+
+    The gradient of the vector that the scores of a memory are made with, say, is a sum over all places.
+    """
+    found: set[Node] = set()
+    for digest in (node for node in after if is_digest(node, labels)):
+        way = {node for node in ancestors([digest], stop=core) if node in after}
+        left = {each for node in way for each in node.all_input_nodes if each in core and each not in results}
+        spared = [each for each in left if all(user in core or user in way or user in found for user in each.users)]
+        plain = all(node is digest or is_pointwise(node) or node.target in VIEWS for node in way)
+        if plain and any(DIGEST * row_bytes(digest, labels) <= row_bytes(each, labels) for each in spared):
+            found |= way
+    return found
 
 
 def regroup(split: Split, before: Sequence[Node], core: Sequence[Node], after: Sequence[Node]) -> Split:
