@@ -21,6 +21,7 @@ from unspool import (
     dynamic_rnn,
 )
 from unspool.engine import Options, plain, run
+from unspool.engine.emit.graphed import Graphed
 from unspool.structure import flatten, map_structure
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -109,6 +110,37 @@ def test_graphs_follow_the_weights_and_the_batch() -> None:
         torch.testing.assert_close(found, expected.transpose(0, 1), rtol=1e-5, atol=1e-5)
         with torch.no_grad():
             cell.kernel.mul_(0.9)
+
+
+def test_graphs_serve_batches_of_any_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other rows end at other steps in every batch; few shapes are recorded, and all of it is replayed in the end."""
+    torch.manual_seed(0)
+    cell = LSTMCell(8, input_size=6).cuda().double()
+    calls = {"_replay": 0, "_record": 0}
+    for name in calls:
+        original: Any = getattr(Graphed, name)
+
+        def counted(*given: Any, name: str = name, original: Any = original) -> Any:
+            calls[name] += 1
+            return original(*given)
+
+        monkeypatch.setattr(Graphed, name, counted)
+    chunks = 0
+    for _ in range(12):
+        lengths = torch.randint(0, 41, (13,))
+        lengths[0] = 40
+        inputs = torch.randn(40, 13, 6, device="cuda", dtype=torch.float64, requires_grad=True)
+        state = map_structure(torch.randn_like, cell.zero_state(13, torch.float64, "cuda"))
+        found = run(cell, inputs, lengths, state, torch.float64, Options(8))
+        expected = plain.run(cell, inputs, lengths.cuda(), state, torch.float64)
+        torch.testing.assert_close(
+            results(cell, inputs, state, *found), results(cell, inputs, state, *expected), rtol=1e-9, atol=1e-11
+        )
+        chunks += 2 * 5
+        with torch.no_grad():
+            cell.kernel.mul_(0.9)
+    assert calls["_record"] <= 2 * 7  # 1, 2, 4, 8, 12 and 16 rows, and all 13 of them
+    assert calls["_replay"] >= chunks // 2
 
 
 def test_a_loop_on_another_stream_and_within_a_capture() -> None:

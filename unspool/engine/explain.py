@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 
 from unspool.engine.advice import advice
-from unspool.engine.emit.graphed import Graphed
-from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.explanation import Direction, Explanation, Extent, Kept, Line, MemoryUse
 from unspool.engine.graph import place_of
 from unspool.engine.keep import row_bytes
@@ -97,9 +95,6 @@ def _direction(call: Call, phase: Phase, name: str) -> Direction:
 def _emitter(call: Call, phase: Phase) -> tuple[str, dict[str, str], str]:
     """What runs the core of this call, what does not, with the reasons, and the code that runs."""
     loop = phase.wait(call.layout.mean_rows).loop
-    if loop.name == Graphed.name and call.layout.sorted:
-        why = {Graphed.name: "rows end at different steps, and a graph has fixed shapes"}
-        return Interpreted.name, why, loop.source
     return loop.name, phase.passed_over, loop.source
 
 

@@ -1,7 +1,7 @@
 """The core as a CUDA graph: the interpreter's launches of a chunk, recorded once and replayed in one call.
 
 On a GPU a step of the interpreter takes as long as its launches do, several times what they compute. A graph has fixed
-shapes and addresses, so it serves chunks in which every step has all rows; others are interpreted.
+shapes and addresses: chunks in which rows end are padded to one of few.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unspool.engine.counts import Counts
 from unspool.engine.emit.chunk import Chunk, Results
 from unspool.engine.emit.cuda.launch import overlapping
 from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit.padded import Padded, can_pad
 
 log = logging.getLogger("unspool")
 
@@ -43,15 +45,54 @@ class _Shared:
         self._holds = weakref.ref(shared) if isinstance(shared, _Prepared) else None
 
 
+class _Room:
+    """The memory of all graphs of a stream, which never run at the same time: that of the largest is enough."""
+
+    def __init__(self) -> None:
+        self.pool = torch.cuda.graph_pool_handle()
+        self._own: dict[Hashable, Tensor] = {}
+
+    def like(self, name: str, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Room for tensors like these, which is zero, or as the last graph left it."""
+        return [self._room((name, k), each) for k, each in enumerate(tensors)]
+
+    def _room(self, key: Hashable, like: Tensor) -> Tensor:
+        if key not in self._own or self._own[key].numel() < like.numel():
+            self._own[key] = torch.zeros(like.numel(), dtype=like.dtype, device=like.device)
+        return self._own[key][: like.numel()].view(like.shape)
+
+
 @dataclass(frozen=True)
 class _Recording:
     """A graph, and the memory that it reads and writes."""
 
     graph: torch.cuda.CUDAGraph
     shared: _Shared
-    inputs: list[Tensor]
+    streamed: list[Tensor]
     carried: list[Tensor]
+    runs: Tensor | None
+    new_carried: list[Tensor]
     emitted: list[Tensor]
+
+    def take(self, shared: Sequence[Tensor], chunk: Chunk, padded: Padded | None) -> None:
+        """Copies what the graph reads."""
+        self.shared.take(shared)
+        if padded is None or self.runs is None:
+            _copy_all([*self.streamed, *self.carried], [*chunk.streamed, *chunk.carried])
+            return
+        for own, given in zip(self.streamed, chunk.streamed, strict=True):
+            padded.put(own, given)
+        _copy_all([*(own[: chunk.counts[0]] for own in self.carried), self.runs], [*chunk.carried, padded.runs])
+
+    def results(self, chunk: Chunk, padded: Padded | None) -> Results:
+        """Copies of what the graph wrote."""
+        targets = chunk.into or [None] * len(self.emitted)
+        found = self.emitted if padded is None else [padded.take(own) for own in self.emitted]
+        emitted = [
+            target.copy_(each) if target is not None else each.clone() if padded is None else each
+            for each, target in zip(found, targets, strict=True)
+        ]
+        return [own[: chunk.counts[0]].clone() for own in self.new_carried], emitted
 
 
 class Graphed:
@@ -59,17 +100,19 @@ class Graphed:
 
     name = "CUDA graph"
 
-    MOST = 8
-    """How many graphs are kept: each holds the memory of a chunk."""
+    MOST = 16
+    """How many graphs are kept."""
 
-    TRIES = 32
+    TRIES = 64
     """How many are recorded at all: where shapes keep changing, recording costs more than it saves."""
 
     def __init__(self, loop: Interpreted) -> None:
         self._loop = loop
         self.core, self.source = loop.core, loop.source
+        self._can_pad = can_pad(loop.core)
         self._recordings: OrderedDict[Hashable, _Recording | None] = OrderedDict()
         self._shared: dict[int, _Shared] = {}
+        self._rooms: dict[int, _Room] = {}
         self._seen: Counter[Hashable] = Counter()
         self._tries = 0
         self._lock = threading.Lock()
@@ -88,16 +131,21 @@ class Graphed:
 
     def _run(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         counts, stream = chunk.counts, torch.cuda.current_stream()
-        key = (len(counts), counts[0], stream.stream_id, torch.backends.cuda.matmul.allow_tf32)
+        ragged = counts[0] != counts[-1]
+        if torch.cuda.is_current_stream_capturing() or (ragged and not self._can_pad):
+            return self._loop(shared, chunk)
+        padded = Padded.of(counts, stream.device) if ragged else None
+        shape = (len(counts), counts[0]) if padded is None else (padded.steps, padded.rows)
+        key = (ragged, *shape, stream.stream_id, torch.backends.cuda.matmul.allow_tf32)
         with self._lock:
-            recording = None
-            if counts[0] == counts[-1] and not torch.cuda.is_current_stream_capturing():
-                recording = self._recording(key, stream.stream_id, shared, chunk)
+            recording = self._recording(key, stream.stream_id, shared, chunk, padded)
             if recording is not None:
-                return self._replay(recording, shared, [*chunk.streamed, *chunk.carried], chunk.into)
+                return self._replay(recording, shared, chunk, padded)
         return self._loop(shared, chunk)
 
-    def _recording(self, key: Hashable, stream: int, shared: Sequence[Tensor], chunk: Chunk) -> _Recording | None:
+    def _recording(
+        self, key: Hashable, stream: int, shared: Sequence[Tensor], chunk: Chunk, padded: Padded | None
+    ) -> _Recording | None:
         """The graph for such a chunk; None where it cannot be, or is not yet known to be worth it."""
         if key in self._recordings:
             self._recordings.move_to_end(key)
@@ -111,9 +159,9 @@ class Graphed:
             # Memory that is written again and again, by calls in other modes too.
             with torch.inference_mode(False), torch.no_grad():
                 if stream not in self._shared:
-                    self._shared[stream] = _Shared(shared)
+                    self._shared[stream], self._rooms[stream] = _Shared(shared), _Room()
                 self._shared[stream].take(shared)
-                self._recordings[key] = self._record(self._shared[stream], chunk)
+                self._recordings[key] = self._record(self._shared[stream], self._rooms[stream], chunk, padded)
         except RuntimeError as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
@@ -123,32 +171,27 @@ class Graphed:
             self._recordings.popitem(last=False)
         return self._recordings[key]
 
-    def _record(self, shared: _Shared, chunk: Chunk) -> _Recording:
-        given = [*chunk.streamed, *chunk.carried]
-        inputs = [each.clone(memory_format=torch.contiguous_format) for each in given]
-        cut, graph = len(chunk.streamed), torch.cuda.CUDAGraph()
-        same = Chunk(chunk.counts, inputs[:cut], inputs[cut:], chunk.reverse)
-        self._loop(shared.own, same)  # kernels are compiled for such memory, which must not happen while recording
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"), overlapping():
-            new, emitted = self._loop(shared.own, same)
-        return _Recording(graph, shared, inputs, new, emitted)
+    def _record(self, shared: _Shared, room: _Room, chunk: Chunk, padded: Padded | None) -> _Recording:
+        counts, runs, given = chunk.counts, None, (chunk.streamed, chunk.carried)
+        if padded is not None:
+            counts, runs = Counts([padded.rows] * padded.steps), padded.runs.clone()
+            given = (
+                [padded.around(each) for each in chunk.streamed],
+                [padded.around_state(each) for each in chunk.carried],
+            )
+        streamed, carried = room.like("streamed", given[0]), room.like("carried", given[1])
+        # Kernels are compiled for such memory, which must not happen while recording.
+        _, emitted = self._loop(shared.own, Chunk(counts, streamed, carried, chunk.reverse), runs)
+        same = Chunk(counts, streamed, carried, chunk.reverse, room.like("emitted", emitted))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=room.pool, capture_error_mode="thread_local"), overlapping():
+            new, emitted = self._loop(shared.own, same, runs)
+        return _Recording(graph, shared, streamed, carried, runs, new, emitted)
 
-    def _replay(
-        self,
-        recording: _Recording,
-        shared: Sequence[Tensor],
-        inputs: Sequence[Tensor],
-        into: Sequence[Tensor | None] | None,
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        recording.shared.take(shared)
-        _copy_all(recording.inputs, inputs)
+    def _replay(self, recording: _Recording, shared: Sequence[Tensor], chunk: Chunk, padded: Padded | None) -> Results:
+        recording.take(shared, chunk, padded)
         recording.graph.replay()
-        targets = into or [None] * len(recording.emitted)
-        emitted = [
-            own.clone() if target is None else target.copy_(own)
-            for own, target in zip(recording.emitted, targets, strict=True)
-        ]
-        return [own.clone() for own in recording.carried], emitted
+        return recording.results(chunk, padded)
 
 
 def _copy_all(own: Sequence[Tensor], given: Sequence[Tensor]) -> None:

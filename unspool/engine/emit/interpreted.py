@@ -68,8 +68,8 @@ class Interpreted:
         ]
         return laid_out + [shared[k].t().contiguous() for k in self._across]
 
-    def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
-        """Runs every step of a chunk."""
+    def __call__(self, shared: Sequence[Tensor], chunk: Chunk, runs: Tensor | None = None) -> Results:
+        """Runs every step of a chunk; of those rows alone, if `runs` says which ones do at each step."""
         counts, streamed, carried = chunk.counts, chunk.streamed, chunk.carried
         by_step = [_by_step(each, like, counts) for each, like in zip(streamed, self.core.streamed, strict=True)]
         steps = list(zip(*by_step, strict=True)) or [()] * len(counts)
@@ -87,9 +87,11 @@ class Interpreted:
                 now = [torch.cat([each, given[running:rows]]) for each, given in zip(now, carried, strict=True)]
             running = rows
             results: tuple[Tensor, ...] = step(rows, *now, *steps[time], *shared)
-            now = results[:width]
+            before, now = now, results[:width]
             for k in self._zeros:
                 now = (*now[:k], torch.zeros_like(now[k]), *now[k + 1 :])
+            if runs is not None:
+                now = [_where(runs[time], new, old) for new, old in zip(now, before, strict=True)]
             emitted.append(results[width:])
         if ended:
             now = [torch.cat(pieces) for pieces in zip(now, *reversed(ended), strict=True)]
@@ -109,6 +111,10 @@ def as_function(part: Program, name: str, device: torch.device) -> Callable[...,
         return results[0] if len(results) == 1 else results
 
     return run
+
+
+def _where(runs: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    return new if new is old else torch.where(runs.reshape(-1, *[1] * (new.dim() - 1)), new, old)
 
 
 def _laid_out(matrix: Tensor) -> Tensor:
