@@ -14,8 +14,8 @@ n_steps, n_inputs, n_neurons = 3, 2, 4
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "gradient_descent": lambda tf: tf.train.GradientDescentOptimizer(learning_rate=0.1),
-    "momentum": lambda tf: tf.train.MomentumOptimizer(learning_rate=0.05, momentum=0.9),
-    "nesterov": lambda tf: tf.train.MomentumOptimizer(learning_rate=0.05, momentum=0.9, use_nesterov=True),
+    "momentum": lambda tf: tf.train.MomentumOptimizer(learning_rate=0.01, momentum=0.9),
+    "nesterov": lambda tf: tf.train.MomentumOptimizer(learning_rate=0.01, momentum=0.9, use_nesterov=True),
     "adam": lambda tf: tf.train.AdamOptimizer(learning_rate=0.01, beta1=0.8, beta2=0.99, epsilon=1e-4),
     "rmsprop": lambda tf: tf.train.RMSPropOptimizer(learning_rate=0.01),
     "rmsprop_momentum": lambda tf: tf.train.RMSPropOptimizer(0.01, decay=0.8, momentum=0.5, epsilon=1e-3),
