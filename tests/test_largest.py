@@ -71,9 +71,57 @@ def test_the_column_is_that_of_the_exact_product(depth: int, width: int, rows: i
 
 
 def test_a_matrix_that_lies_the_other_way_and_a_part_of_one() -> None:
+    class Part(Searching):
+        def forward(self, x: Tensor, state: Any) -> Any:
+            found = ((x + state[1]) @ self.matrix[:, 100:-100]).argmax(-1)
+            return found.float(), (found, state[1])
+
     torch.manual_seed(0)
     x, whole = whole_numbers(5, 32, most=280), whole_numbers(2 * WIDE, 32, most=280)
     assert torch.equal(found(Searching(whole.t()), x), (x @ whole.t()).argmax(-1))
+    for matrix in (whole.t(), whole.t().contiguous()):
+        assert torch.equal(found(Part(matrix), x), (x @ whole.t()[:, 100:-100]).argmax(-1))
+
+
+@pytest.mark.parametrize("count", [8, 64, 100, 1000])
+def test_numbers_that_are_all_rounded_as_much_as_can_be(count: int) -> None:
+    """1 + 2^-8 is halfway, and goes down to 1; 1 + 3 * 2^-8 is, too, and goes up: each by a half of the last bit."""
+    down, up = 1 + 2.0**-8, 1 + 3 * 2.0**-8
+    fewer = count - 1  # whose products would be larger by their rounding alone
+    x, matrix = torch.zeros(1, count + fewer), torch.zeros(count + fewer, WIDE)
+    x[0, :count], matrix[:count, 5] = down, down
+    x[0, count:], matrix[count:, 9] = up, up
+    exact = x.double() @ matrix.double()
+    assert found(Searching(matrix), x).tolist() == exact.argmax(-1).tolist()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 9])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_workers_that_search_a_share_each(rows: int, threads: int) -> None:
+    """Step after step, and two searches a step."""
+
+    class Twice(Searching):
+        def forward(self, x: Tensor, state: Any) -> Any:
+            _, same = state
+            first, second = ((x + same) @ self.matrix).argmax(-1), ((x - same) @ -self.matrix).argmax(-1)
+            return (first - second).float(), (first + 10000 * second, same)
+
+    torch.manual_seed(0)
+    x, matrix = whole_numbers(rows, 6, 64, most=280), whole_numbers(64, 3000, most=280)
+    state = (torch.zeros(rows, dtype=torch.int64), torch.zeros(rows, 64))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.no_grad():
+            told = explain(Twice(matrix), x, initial_state=state, dtype=torch.float32)
+            outputs, (columns, _) = dynamic_rnn(Twice(matrix), x, initial_state=state, dtype=torch.float32)
+    finally:
+        torch.set_num_threads(before)
+    assert told.source is not None
+    assert told.source.count("worker.largest(") == 2
+    first, second = (x @ matrix).argmax(-1), (x @ -matrix).argmax(-1)
+    assert torch.equal(outputs, (first - second).float())
+    assert torch.equal(columns, (first + 10000 * second)[:, -1])
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])

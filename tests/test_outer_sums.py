@@ -137,6 +137,17 @@ def test_every_number_of_places_rows_and_steps(places: int, batch: int, steps: i
     torch.testing.assert_close(found, everything(cell, tensors, lengths), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.compiled
+def test_a_memory_without_places() -> None:
+    def scored(cell: Looking, h: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        weights = (memory @ h[:, :, None])[:, :, 0]
+        return (weights[:, None] @ memory)[:, 0], memory
+
+    cell, tensors = problem(scored, places=0)
+    found = everything(cell, tensors, [5, 1, 3], parallel_iterations=2)
+    torch.testing.assert_close(found, everything(cell, tensors, [5, 1, 3]), rtol=1e-10, atol=1e-12)
+
+
 def test_a_memory_whose_gradient_is_not_wanted() -> None:
     cell, (inputs, h, memory) = problem(by_products)
     tensors = [inputs, h, memory.detach()]

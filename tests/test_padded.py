@@ -8,11 +8,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
-from unspool import LSTMCell
+from unspool import LSTMCell, RNNCell
 from unspool.engine import Options
 from unspool.engine.core import Core
 from unspool.engine.counts import Counts
@@ -24,7 +24,7 @@ from unspool.engine.run import prepare
 from unspool.structure import flatten, map_structure
 
 CPU = torch.device("cpu")
-CELLS = ["lstm", "gru", "stack", "attention_memory", "dict_state_dtypes", "embedding_ids", "scalar_state"]
+CELLS = ["lstm", "gru", "stack", "attention_memory", "dict_state_dtypes", "scalar_state"]
 COUNTS = st.lists(st.integers(1, 20), min_size=1, max_size=12).map(lambda counts: Counts(sorted(counts, reverse=True)))
 
 
@@ -119,6 +119,27 @@ def test_a_padded_chunk_computes_the_same(name: str, reverse: bool) -> None:
 
 def test_rows_that_are_not_in_front_are_not_padded() -> None:
     assert not all(map(can_pad, cores("multi_head")))
+
+
+class Positions(RNNCell):
+    """Reads a row of a table that is as long as the longest sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(5, 4)
+        self.state_size, self.output_size = (4, torch.Size([])), 4
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> Any:
+        h, position = state
+        h = torch.tanh(x + h + self.table(position))
+        return h, (h, position + 1)
+
+
+def test_rows_are_not_padded_where_an_index_could_go_too_far() -> None:
+    """A row that has ended is at the end of the table."""
+    state = (torch.zeros(3, 4), torch.zeros(3, dtype=torch.int64))
+    call, _ = prepare(Positions(), torch.randn(5, 3, 4), None, state, torch.float32, Options())
+    assert not can_pad(call.schedule.forward.core)
 
 
 def test_what_does_not_run_leaves_no_trace() -> None:

@@ -86,6 +86,18 @@ def test_products_by_parts_of_a_matrix_become_one_by_the_whole() -> None:
     assert product.args[1] in made.weights
 
 
+@pytest.mark.parametrize("cut", [(None, 3), (3, None), (-1, 9), (0, 2)], ids=str)
+def test_parts_may_begin_anywhere(cut: tuple[Any, Any]) -> None:
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        part = torch.ops.aten.slice.Tensor(cell.square, 1, *cut)
+        return torch.tanh(
+            h @ cell.other + (h @ part).sum(1, keepdim=True) + (h @ cell.square[:, 1:]).sum(1, keepdim=True)
+        )
+
+    made = unchanged(traced(step, adjoint=False), simplify)
+    assert in_core(made, aten.mm.default) == 1
+
+
 def test_a_sum_of_three_products_and_more_becomes_one() -> None:
     def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
         return h.tanh() @ cell.square + (h.sin() @ cell.other + cell.bias) + h.cos() @ (cell.square * 2) + h

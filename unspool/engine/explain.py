@@ -12,18 +12,22 @@ import torch
 from torch import Tensor
 
 from unspool.engine.advice import advice
+from unspool.engine.emit.graphed import Graphed
+from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit.padded import can_pad
 from unspool.engine.explanation import Direction, Explanation, Extent, Kept, Line, MemoryUse
 from unspool.engine.graph import place_of
 from unspool.engine.keep import row_bytes
 from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute
 from unspool.engine.numbers import counted
-from unspool.engine.outer import outer_products
+from unspool.engine.outer import OuterSum
 from unspool.engine.phase import Phase
 from unspool.engine.planned import Call
 from unspool.engine.products import RUNS, products_of
 from unspool.engine.program import lower, operation_name
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import LEAST_STEPS, Options, prepare
+from unspool.engine.split import Part
 from unspool.structure import Structure, flatten
 
 
@@ -75,7 +79,7 @@ def _direction(call: Call, phase: Phase, name: str) -> Direction:
     counts = {part: len(program.instructions) for part, program in programs.items()}
     products = [each for part, program in programs.items() for each in products_of(program, name, part, rows)]
     if name == "backward":
-        outer = lower(outer_products(call.schedule.outer), labels)
+        outer = lower(_outer_products(call.schedule.outer), labels)
         counts["after"] += len(outer.instructions)
         products += products_of(outer, name, "after", rows)
     draws = lower(call.plan.draws, labels) if name != "backward" else None
@@ -92,9 +96,18 @@ def _direction(call: Call, phase: Phase, name: str) -> Direction:
     )
 
 
+def _outer_products(sums: Sequence[OuterSum]) -> Part:
+    """What each step would add to gradients that need not be carried; it is computed for all steps at once."""
+    terms = [term for each in sums for term in each.terms]
+    return Part(tuple(terms), tuple(dict.fromkeys(factor for term in terms for factor in term.args)), tuple(terms))
+
+
 def _emitter(call: Call, phase: Phase) -> tuple[str, dict[str, str], str]:
     """What runs the core of this call, what does not, with the reasons, and the code that runs."""
     loop = phase.wait(call.layout.mean_rows).loop
+    if loop.name == Graphed.name and call.layout.sorted and not can_pad(loop.core):
+        why = {Graphed.name: "rows end at different steps, and a step of these cannot be padded"}
+        return Interpreted.name, why, loop.source
     return loop.name, phase.passed_over, loop.source
 
 

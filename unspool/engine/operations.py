@@ -45,3 +45,22 @@ VIEWS: set[Any] = {
     aten.slice_backward.default,
 }
 """The same elements under other indices, and zeros beside them."""
+
+INDEXING: set[Any] = {
+    aten.embedding.default,
+    aten.index.Tensor,
+    aten.index_select.default,
+    aten.index_put.default,
+    aten._unsafe_index.Tensor,
+    aten._unsafe_index_put.default,
+    aten.index_add.default,
+    aten.index_copy.default,
+    aten.gather.default,
+    aten.scatter.src,
+    aten.scatter.value,
+    aten.scatter_add.default,
+    aten.scatter_reduce.two,
+    aten.take_along_dim.default,
+    aten.embedding_dense_backward.default,
+}
+"""Elements are found by indices, which have to be in range."""

@@ -15,7 +15,6 @@ from torch import Tensor
 from unspool.engine.graph import Node, aten, is_call, terms_of, value
 from unspool.engine.labels import Axis, Label
 from unspool.engine.layout import Layout
-from unspool.engine.split import Part
 from unspool.engine.trace import Trace
 
 
@@ -59,13 +58,6 @@ def _is_outer(term: Node, like: Node, labels: dict[Node, Label]) -> bool:
         return False
     same = value(term).shape == value(like).shape and value(term).dtype == value(like).dtype
     return same and value(term.args[0]).shape[2] == 1 and all(labels[factor] == Axis(0) for factor in term.args)
-
-
-def outer_products(sums: Sequence[OuterSum]) -> Part:
-    """The products as a part of a plan, for people to see; nothing runs it, since `add_outer` is all it is for."""
-    terms = [term for each in sums for term in each.terms]
-    factors = dict.fromkeys(factor for term in terms for factor in term.args)
-    return Part(tuple(terms), tuple(factors), tuple(terms))
 
 
 def add_outer(

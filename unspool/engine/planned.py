@@ -272,7 +272,7 @@ def _backward(
                         layout.put(d, begin, end, values[node])
         totals = adjoint.finish(shared, sums)
     d_weights = [None if node is None else totals[node] for node in traced.d_weights]
-    for number, d in zip(schedule.carried, carried, strict=False):  # memory, which does not change, is behind them
+    for number, d in zip(schedule.carried, carried[: len(schedule.carried)], strict=True):  # and no memory
         d_state[number] = layout.unsort(d)
     seen: set[fx.Node | None] = set()
     d_inputs: list[Tensor | None] = []

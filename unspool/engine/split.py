@@ -100,7 +100,7 @@ def split(
 def _digested(
     after: Sequence[Node], core: set[Node], results: set[Node | None], labels: dict[Node, Label]
 ) -> set[Node]:
-    """What is better done at once, though it could wait: what makes little of much that a step would have to leave.
+    """Reductions that could wait, but whose large inputs would have to be written at every step: they join the core.
 
     The gradient of the vector that the scores of a memory are made with, say, is a sum over all places.
     """

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ class _Room:
         self._own: dict[Hashable, Tensor] = {}
 
     def like(self, name: str, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Room for tensors like these, which is zero, or as the last graph left it."""
+        """Room for tensors like these; what is in it is zero, or what the last graph left."""
         return [self._room((name, k), each) for k, each in enumerate(tensors)]
 
     def _room(self, key: Hashable, like: Tensor) -> Tensor:
@@ -63,26 +63,43 @@ class _Room:
 
 
 @dataclass(frozen=True)
-class _Recording:
-    """A graph, and the memory that it reads and writes."""
+class _Inputs:
+    """The memory from which a graph reads what differs from chunk to chunk."""
 
-    graph: torch.cuda.CUDAGraph
-    shared: _Shared
     streamed: list[Tensor]
     carried: list[Tensor]
     runs: Tensor | None
-    new_carried: list[Tensor]
-    emitted: list[Tensor]
 
-    def take(self, shared: Sequence[Tensor], chunk: Chunk, padded: Padded | None) -> None:
-        """Copies what the graph reads."""
-        self.shared.take(shared)
+    @classmethod
+    def of(cls, chunk: Chunk, padded: Padded | None, room: _Room) -> _Inputs:
+        """For such chunks, with this one in it."""
+        given, state, runs = chunk.streamed, chunk.carried, None
+        if padded is not None:
+            given, state = [padded.around(each) for each in given], [padded.around_state(each) for each in state]
+            runs = torch.empty_like(padded.runs)
+        own = cls(room.like("streamed", given), room.like("carried", state), runs)
+        own.take(chunk, padded)
+        return own
+
+    def take(self, chunk: Chunk, padded: Padded | None) -> None:
+        """Copies a chunk."""
         if padded is None or self.runs is None:
             _copy_all([*self.streamed, *self.carried], [*chunk.streamed, *chunk.carried])
             return
         for own, given in zip(self.streamed, chunk.streamed, strict=True):
             padded.put(own, given)
         _copy_all([*(own[: chunk.counts[0]] for own in self.carried), self.runs], [*chunk.carried, padded.runs])
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """A graph, and the memory that it reads and writes."""
+
+    graph: torch.cuda.CUDAGraph
+    shared: _Shared
+    inputs: _Inputs
+    carried: list[Tensor]
+    emitted: list[Tensor]
 
     def results(self, chunk: Chunk, padded: Padded | None) -> Results:
         """Copies of what the graph wrote."""
@@ -92,7 +109,7 @@ class _Recording:
             target.copy_(each) if target is not None else each.clone() if padded is None else each
             for each, target in zip(found, targets, strict=True)
         ]
-        return [own[: chunk.counts[0]].clone() for own in self.new_carried], emitted
+        return [own[: chunk.counts[0]].clone() for own in self.carried], emitted
 
 
 class Graphed:
@@ -172,24 +189,19 @@ class Graphed:
         return self._recordings[key]
 
     def _record(self, shared: _Shared, room: _Room, chunk: Chunk, padded: Padded | None) -> _Recording:
-        counts, runs, given = chunk.counts, None, (chunk.streamed, chunk.carried)
-        if padded is not None:
-            counts, runs = Counts([padded.rows] * padded.steps), padded.runs.clone()
-            given = (
-                [padded.around(each) for each in chunk.streamed],
-                [padded.around_state(each) for each in chunk.carried],
-            )
-        streamed, carried = room.like("streamed", given[0]), room.like("carried", given[1])
+        inputs = _Inputs.of(chunk, padded, room)
+        counts = chunk.counts if padded is None else Counts([padded.rows] * padded.steps)
+        same = Chunk(counts, inputs.streamed, inputs.carried, chunk.reverse)
         # Kernels are compiled for such memory, which must not happen while recording.
-        _, emitted = self._loop(shared.own, Chunk(counts, streamed, carried, chunk.reverse), runs)
-        same = Chunk(counts, streamed, carried, chunk.reverse, room.like("emitted", emitted))
-        graph = torch.cuda.CUDAGraph()
+        _, emitted = self._loop(shared.own, same, inputs.runs)
+        same, graph = replace(same, into=room.like("emitted", emitted)), torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=room.pool, capture_error_mode="thread_local"), overlapping():
-            new, emitted = self._loop(shared.own, same, runs)
-        return _Recording(graph, shared, streamed, carried, runs, new, emitted)
+            new, emitted = self._loop(shared.own, same, inputs.runs)
+        return _Recording(graph, shared, inputs, new, emitted)
 
     def _replay(self, recording: _Recording, shared: Sequence[Tensor], chunk: Chunk, padded: Padded | None) -> Results:
-        recording.take(shared, chunk, padded)
+        recording.shared.take(shared)
+        recording.inputs.take(chunk, padded)
         recording.graph.replay()
         return recording.results(chunk, padded)
 

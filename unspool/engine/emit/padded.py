@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unspool.engine.core import Core
 from unspool.engine.counts import Counts
+from unspool.engine.operations import INDEXING
 
 
 def rounded_up(count: int) -> int:
@@ -28,8 +29,9 @@ def rounded_up(count: int) -> int:
 
 
 def can_pad(core: Core) -> bool:
-    """Whether what goes into a core and comes out of it has its rows in front."""
-    return all(each.axis == 0 and not each.shared for each in (*core.streamed, *core.emitted))
+    """Whether a core takes rows that do not run: they are in front, and hold no indices, which may be out of range."""
+    in_front = all(each.axis == 0 and not each.shared for each in (*core.streamed, *core.emitted))
+    return in_front and not any(each.operation in INDEXING for each in core.instructions)
 
 
 @dataclass(frozen=True)

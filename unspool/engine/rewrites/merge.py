@@ -38,7 +38,7 @@ def merge_products(
             continue
         first, rows = products[0], products[0].args[0]  # which may have been merged itself by now
         hoist_invariants(graph, weights)
-        products.sort(key=lambda each: _start(each.args[1]))
+        products = _as_they_lie(products)
         matrix = insert(first, aten.cat.default, [each.args[1] for each in products], 1)
         product = insert(first, aten.mm.default, rows, matrix)
         widths = [value(each).shape[1] for each in products]
@@ -75,9 +75,17 @@ def merge_sums(
     hoist_invariants(graph, weights)
 
 
-def _start(matrix: Node) -> int:
-    """Where a slice of columns begins: in this order, neighbours become one again, and are not copied."""
-    return matrix.args[2] if is_call(matrix, aten.slice.Tensor) and matrix.args[1] == 1 else 0
+def _as_they_lie(products: list[Node]) -> list[Node]:
+    """`products`, those by slices of the columns of one matrix in its order: neighbours are then not copied."""
+    places: dict[Node, tuple[int, int]] = {}
+    bases: dict[Node, int] = {}
+    for product in products:
+        matrix, start = product.args[1], 0
+        if is_call(matrix, aten.slice.Tensor) and len(matrix.args) == 4 and matrix.args[1] == 1:
+            start = slice(*matrix.args[2:]).indices(value(matrix.args[0]).shape[1])[0]
+            matrix = matrix.args[0]
+        places[product] = (bases.setdefault(matrix, len(bases)), start)
+    return sorted(products, key=places.__getitem__)
 
 
 def _core(graph: fx.Graph, carried: Collection[Node], new_carried: Iterable[Node | None]) -> set[Node]:

@@ -4,6 +4,7 @@
 // so far. And with instructions for bfloat16 most of it need not be exact: rounded factors are multiplied, in half the
 // time, and by their norms it is known how far an entry may be off. An entry that cannot be the largest is passed over;
 // the others, a handful of thousands, are computed from the factors as they are. The result is that of the exact product.
+// At worst, where all entries are equal, all are computed so, which takes some three times as long as a plain product.
 #pragma once
 
 #include <cmath>
@@ -73,8 +74,8 @@ class ExactRows {
 // -- rounded entries --------------------------------------------------------------------------------------------------
 
 #if defined(__AVX512BF16__)
-constexpr double kTiny = 1.17549435e-38;  // below which bfloat16 has no numbers
-constexpr double kHuge = 3.3e38;          // from which it may have none either
+constexpr double kTiny = 0x1p-126;  // what is smaller is 0 to these instructions
+constexpr double kHuge = 0x1p60;    // products of what is smaller, and sums of them, do not overflow
 
 // The nearest bfloat16; NaN stays NaN.
 inline uint32_t rounded(float x) {
@@ -88,27 +89,28 @@ inline uint32_t rounded_pair(const float* numbers, int64_t k, int64_t count) {
   return rounded(numbers[k]) | (k + 1 < count ? rounded(numbers[k + 1]) << 16 : 0);
 }
 
-// A norm that is not too small, and infinite where bfloat16 may be.
+// A norm that is not too small; infinite where sums may overflow, so that nothing is passed over there.
 inline double norm_of(const float* numbers, int64_t count) {
-  double squares = 0, largest = 0;
-  for (int64_t k = 0; k < count; k++) {
-    const double x = numbers[k];
-    squares += x * x;
-    largest = std::fabs(x) > largest ? std::fabs(x) : largest;
-  }
-  return largest >= kHuge ? HUGE_VAL : std::sqrt(squares) * (1 + 1e-6);
+  double squares = 0;
+  for (int64_t k = 0; k < count; k++) squares += static_cast<double>(numbers[k]) * numbers[k];
+  const double norm = std::sqrt(squares) * (1 + 1e-6);
+  return norm < kHuge ? norm : norm != norm ? norm : HUGE_VAL;
 }
 
-// An entry is off by no more than `error * norms[column]`, a part of itself, and next to nothing.
+// How far an entry of the rounded product, s, may be from the exact one, x, both computed in float32 with n = `depth`:
 //
-// Of the products of two numbers, each rounded by at most 2^-9 of itself, and of sums of `depth` of them in float32, in
-// whatever order, here and where an entry is exact. A factor too small for bfloat16 is off by kTiny at most.
+//   |s - x| <= (2^-7 + 2^-16 + n 2^-22) |row| |column|  +  2 sqrt(n) kTiny (|row| + |column|)  +  4 n kTiny  +  2^-22 |s|
+//
+// A number has 8 bits in bfloat16, so it is rounded by 2^-8 of itself at most, and a product of two by 2 2^-8 + 2^-16. The
+// sum of all |row[k]| |column[k]| is no larger than the product of the norms; in float32 each of two sums of n terms, in
+// whatever order, is off by n 2^-23 of that. A number below kTiny is off by kTiny, and a sum by kTiny at each term. When
+// something is added to them, x and s are rounded again. `error_of(row) * norm_for_errors(column)` has the first two terms.
+inline double share_of(int64_t depth) { return 0x1p-7 + 0x1p-16 + static_cast<double>(depth) * 0x1p-22; }
 inline float error_of(double norm, int64_t depth) {
-  const double share = 0x1p-8 + 0x1p-16 + static_cast<double>(depth) * 0x1p-22;
-  return static_cast<float>(share * norm + std::sqrt(static_cast<double>(depth)) * kTiny);
+  return static_cast<float>(share_of(depth) * norm + 2 * std::sqrt(static_cast<double>(depth)) * kTiny);
 }
 inline float norm_for_errors(double norm, int64_t depth) {
-  return static_cast<float>(norm + 256 * std::sqrt(static_cast<double>(depth)) * kTiny);
+  return static_cast<float>(norm + 2 * std::sqrt(static_cast<double>(depth)) * kTiny / share_of(depth));
 }
 
 // M rows by P panels, in pairs of numbers.
@@ -137,7 +139,7 @@ void rounded_strip(int64_t rows, int64_t pairs, const uint32_t* left, const uint
                    int64_t out_apart) {
   constexpr int64_t W = kPanel<float>;
   if (rows == M) {
-    constexpr int P = M <= 2 ? 4 : M <= 3 ? 2 : 1;  // as in products.h
+    constexpr int P = kPanelsAtOnce<M>;
     int64_t p = 0;
     for (; p + P <= count; p += P) rounded_tile<M, P>(pairs, left, panels + p * pairs * W, out + p * W, out_apart);
     for (; p < count; p++) rounded_tile<M, 1>(pairs, left, panels + p * pairs * W, out + p * W, out_apart);
@@ -151,7 +153,9 @@ class RoundedRows {
  public:
   static int64_t pairs_of(int64_t depth) { return (depth + 1) / 2; }
 
-  // `scratch` has room for two numbers and the pairs of every row.
+  // What is kept of a row, in bytes: its pairs and two numbers.
+  static int64_t bytes_of(int64_t depth) { return (pairs_of(depth) + 2) * static_cast<int64_t>(sizeof(float)); }
+
   RoundedRows(int64_t rows, const Search& search, char* scratch)
       : search_(search), pairs_(pairs_of(search.depth)), errors_(reinterpret_cast<float*>(scratch)),
         least_(errors_ + rows), left_(reinterpret_cast<uint32_t*>(least_ + rows)) {
@@ -171,7 +175,7 @@ class RoundedRows {
     const uint32_t* const panels = static_cast<const uint32_t*>(search_.packed) + panels_of<float>(search_.width) * W;
     rounded_strip<kRows>(count, pairs_, left_ + row * pairs_, panels + begin * pairs_ * W, end - begin, entries,
                          kAtOnce * W);
-    const __m512 part = _mm512_set1_ps(0x1p-22f), tiny = _mm512_set1_ps(static_cast<float>(search_.depth * 4 * kTiny));
+    const __m512 part = _mm512_set1_ps(0x1p-22f), tiny = _mm512_set1_ps(static_cast<float>(4 * search_.depth * kTiny));
     for (int64_t m = 0; m < count; m++) {
       float* const own = entries + m * kAtOnce * W;
       float& least = least_[row + m];  // what the largest entry is at least
@@ -223,10 +227,20 @@ inline bool is_rounded(int64_t width) {
 #endif
 }
 
-// A packed matrix in bytes.
+// A packed matrix in bytes, and what a search needs for a row.
 inline int64_t search_bytes(int64_t depth, int64_t width) {
   const int64_t padded = panels_of<float>(width) * kPanel<float>;
-  return (is_rounded(width) ? padded * ((depth + 1) / 2 + 1) : padded * depth) * static_cast<int64_t>(sizeof(float));
+#if defined(__AVX512BF16__)
+  if (is_rounded(width)) return padded * (RoundedRows::pairs_of(depth) + 1) * static_cast<int64_t>(sizeof(float));
+#endif
+  return padded * depth * static_cast<int64_t>(sizeof(float));
+}
+inline int64_t search_scratch(int64_t depth) {
+#if defined(__AVX512BF16__)
+  return RoundedRows::bytes_of(depth);
+#else
+  return 0 * depth;
+#endif
 }
 
 // A matrix, given by its columns one after another, as a search reads it: in panels, or its norms and panels of pairs.
@@ -255,12 +269,8 @@ void search_by(const Rows& by, int64_t rows, int64_t width, int64_t share, int64
   const int64_t count = panels_of<float>(width), first = count * share / shares, last = count * (share + 1) / shares;
   for (int64_t r = 0; r < rows; r++) found[r] = {-HUGE_VALF, first * kPanel<float>};
   for (int64_t begin = first; begin < last; begin += kAtOnce) {
-    const int64_t strips = (rows + kRows - 1) / kRows;
-    for (int64_t s = 0, row = 0; s < strips; s++) {
-      const int64_t here = (rows - row + strips - s - 1) / (strips - s);  // as even as can be
-      by.look(row, here, begin, begin + kAtOnce < last ? begin + kAtOnce : last, found + row);
-      row += here;
-    }
+    const int64_t end = begin + kAtOnce < last ? begin + kAtOnce : last;
+    in_strips(rows, [&](int64_t row, int64_t count) { by.look(row, count, begin, end, found + row); });
   }
 }
 

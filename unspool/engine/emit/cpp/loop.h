@@ -29,7 +29,7 @@ struct Needs {
   int64_t block;               // scratch for every row
   int64_t products;            // scratch for every row, for results of products
   int64_t row;                 // scratch for one row at a time
-  int64_t search;              // scratch for every row, for a search at a time
+  int64_t search_depth;        // the most numbers that a searched product's rows have
   int64_t searches;            // how many there are in a step
   int64_t product_work;        // multiplications and additions of a step's products
   int64_t matrix_bytes;        // which these read, whatever the number of rows

@@ -150,7 +150,7 @@ def _emit(core: Core, sums: Sequence[Value]) -> tuple[Printer, set[int], list[bo
         printer.block.size,
         printer.products.size,
         printer.row.size,
-        max((_search_bytes(each) for each in printer.searched), default=0),
+        max((each.shape[0] for each in printer.searched), default=0),
         len(printer.searched),
         printer.multiplications,
         sum(each.size * each.buffer.dtype.itemsize for each in matrices),
@@ -173,12 +173,6 @@ def _emit_value(row: Row, value: Value, index: int) -> None:
     order = [value.axis, *(dim for dim in range(len(ref.shape)) if dim != value.axis)]
     front = ref.permute(order)
     row.copy(front, Ref.whole(buffer, front.shape))
-
-
-def _search_bytes(matrix: Ref) -> int:
-    """What a search needs for each row: its numbers in pairs of half the size, and two more."""
-    depth, _ = matrix.shape
-    return 4 * (-(-depth // 2) + 2)
 
 
 def _part_of(matrix: Ref, core: Core) -> tuple[int, Ref | None]:

@@ -31,6 +31,19 @@ template <> struct Vector<double> {
   typedef double Type __attribute__((vector_size(kBytes), aligned(8), may_alias));
 };
 
+// Panels that few rows are multiplied with at once: a sum must not wait for the one before it.
+template <int M> constexpr int kPanelsAtOnce = M <= 2 ? 4 : M <= 3 ? 2 : 1;
+
+// Calls `body(first row, count)` for strips of rows, as even as can be.
+template <typename Body> void in_strips(int64_t rows, Body&& body) {
+  const int64_t strips = (rows + kRows - 1) / kRows;
+  for (int64_t s = 0, row = 0; s < strips; s++) {
+    const int64_t here = (rows - row + strips - s - 1) / (strips - s);
+    body(row, here);
+    row += here;
+  }
+}
+
 template <typename T> int64_t panels_of(int64_t width) { return (width + kPanel<T> - 1) / kPanel<T>; }
 
 // One panel of a matrix, `used` columns wide, zeros beside them.
@@ -103,8 +116,7 @@ template <typename T, int M>
 void strip(int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels, const T* added,
            int64_t added_apart, T* out, int64_t out_apart, int64_t begin, int64_t end) {
   constexpr int64_t W = kPanel<T>;
-  // With few rows, several panels at once: a sum must not wait for the one before it.
-  constexpr int P = M <= 2 ? 4 : M <= 3 ? 2 : 1;
+  constexpr int P = kPanelsAtOnce<M>;
   const int64_t whole = width / W < end ? width / W : end;
   int64_t p = begin;
   for (; p + P <= whole; p += P)
@@ -132,19 +144,16 @@ template <typename T>
 void multiply(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
               const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t share, int64_t shares) {
   const int64_t count = panels_of<T>(width), last = count * (share + 1) / shares;
-  const int64_t strips = (rows + kRows - 1) / kRows;
   // As many panels at a time as stay in the cache for all strips.
   const int64_t fitting = kCache / (depth * kPanel<T> * static_cast<int64_t>(sizeof(T)));
-  const int64_t step = strips == 1 || fitting > count ? count : fitting < 1 ? 1 : fitting;
+  const int64_t step = rows <= kRows || fitting > count ? count : fitting < 1 ? 1 : fitting;
   for (int64_t begin = count * share / shares; begin < last; begin += step) {
     const int64_t end = begin + step < last ? begin + step : last;
-    for (int64_t s = 0, row = 0; s < strips; s++) {
-      const int64_t here = (rows - row + strips - s - 1) / (strips - s);  // as even as can be
+    in_strips(rows, [&](int64_t row, int64_t here) {
       strip_of<T, kRows>(here, depth, width, left + row * left_apart, left_apart, panels,
                          added ? added + row * added_apart : nullptr, added_apart, out + row * out_apart, out_apart,
                          begin, end);
-      row += here;
-    }
+    });
   }
 }
 

@@ -38,7 +38,7 @@ struct Job {
   int64_t rows_of(int64_t workers) const { return divided ? chunk->rows : (chunk->rows + workers - 1) / workers; }
   int64_t own_bytes(int64_t workers) const {
     const int64_t rows = rows_of(workers);
-    int64_t bytes = aligned(needs->block * rows) + aligned(needs->row) + aligned(needs->search * rows) + kAligned;
+    int64_t bytes = aligned(needs->block * rows) + aligned(needs->row) + aligned(search_scratch(needs->search_depth) * rows) + kAligned;
     bytes += aligned(needs->summed_count * sizeof(void*));
     if (!divided) return bytes + aligned(needs->products * rows) + aligned(found_bytes(1));
     for (int64_t k = 0; k < needs->carried_count; k++) bytes += aligned(needs->carried_bytes[k] * rows);
@@ -75,7 +75,7 @@ void Job::work(int64_t number, int64_t workers) const {
   worker.row = take(needs->row);
   worker.products = divided ? memory : take(needs->products * rows);
   worker.other_products = divided ? aligned(needs->products * rows) : 0;
-  worker.search = take(needs->search * rows);
+  worker.search = take(search_scratch(needs->search_depth) * rows);
   worker.found = reinterpret_cast<Found*>(divided ? memory + 2 * worker.other_products : take(found_bytes(1)));
   worker.found_rows = chunk->rows;
   auto summed = reinterpret_cast<void**>(take(needs->summed_count * sizeof(void*)));
@@ -196,7 +196,7 @@ int unspool_run(void* steps, const unspool::Chunk* chunk, const unspool::Needs* 
   job.ragged = chunk->counts[chunk->steps - 1] != chunk->rows;
   const int64_t workers = workers_for(*chunk, *needs, threads, &job.divided);
   // A team may turn out smaller than asked for: then each has more rows, but together they need no more memory.
-  const int64_t spare = aligned(needs->block + needs->products + needs->search);
+  const int64_t spare = aligned(needs->block + needs->products + search_scratch(needs->search_depth));
   const int64_t bytes = job.common_bytes(workers) + workers * (job.own_bytes(workers) + spare);
   const Memory memory = allocate(bytes);
   if (!memory) return 1;

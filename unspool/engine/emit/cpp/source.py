@@ -92,7 +92,8 @@ class Printer:
 
     def _multiply(self, products: Sequence[Product]) -> str:
         texts = [self._search(each) if isinstance(each, Largest) else self._product(each) for each in products]
-        return "".join(texts) + "worker.meet();\n"
+        alone = all(isinstance(each, Largest) for each in products)  # they have met already
+        return "".join(texts) + ("" if alone else "worker.meet();\n")
 
     def _product(self, product: Product) -> str:
         depth, width = product.matrix.shape

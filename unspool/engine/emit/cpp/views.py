@@ -136,7 +136,7 @@ def _put(row: Row, result: Value, base: Ref, piece: Ref, dim: int, start: Any, s
     first, last = _bounds(size, start, stop)
     place = _cut(base, dim, start, stop, step)
     pieces = [base.narrow(dim, 0, first), piece.expand(place.shape), base.narrow(dim, last, size - last)]
-    return row.join(result.name, result.dtype, [each for each in pieces if each.size], dim)
+    return row.join(result.name, result.dtype, [each for each in pieces if each.size] or pieces[:1], dim)
 
 
 def _full(row: Row, instruction: Instruction) -> Ref:
