@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
-from unspool import DropoutWrapper, EmbeddingWrapper, GRUCell, LSTMCell, RNNCell, dynamic_rnn, static_rnn
-from unspool.engine import Options, plain
+from unspool import DropoutWrapper, EmbeddingWrapper, GRUCell, LSTMCell, RNNCell, dynamic_rnn, explain, static_rnn
+from unspool.engine import Options, plain, planning
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import prepare
 from unspool.structure import flatten, map_structure
@@ -326,3 +326,17 @@ def test_tracing_leaves_no_marks_on_the_cell() -> None:
     assert all(type(each) is Tensor for each in seen)
     parameters = dict(cell.named_parameters())
     assert all(type(each) is nn.Parameter for each in parameters.values())
+
+
+def test_a_fault_of_the_engine_is_not_blamed_on_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(traced: Any) -> Any:
+        raise ValueError("no such thing\nsecond line")
+
+    monkeypatch.setattr(planning, "Plan", fail)
+    cell, inputs = LSTMCell(3, initializer=nn.init.ones_), torch.randn(2, 4, 5)  # a cell that no other test has planned
+    told = explain(cell, inputs, dtype=torch.float32)
+    assert told.reason is not None
+    assert told.reason.startswith("the engine fails on the step; please report it: ValueError: no such thing")
+    outputs, _ = dynamic_rnn(cell, inputs, dtype=torch.float32)
+    expected, _ = static_rnn(cell, list(inputs.unbind(1)), dtype=torch.float32)
+    torch.testing.assert_close(outputs, torch.stack(list(expected), 1))

@@ -181,7 +181,7 @@ def test_numbers_that_are_none_or_nearly(odd: float, where: str, width: int) -> 
 
 
 def test_a_number_that_is_infinite_only_when_rounded() -> None:
-    x, matrix, bias = torch.full((1, 1), 1e-38), torch.zeros(1, WIDE), torch.full((WIDE,), -1000.0)
+    x, matrix, bias = torch.full((1, 1), 2e-38), torch.zeros(1, WIDE), torch.full((WIDE,), -1000.0)
     matrix[0, 7], bias[7] = -3.4e38, 0
     assert found(Searching(matrix, bias), x).tolist() == [7]
 

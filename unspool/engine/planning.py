@@ -254,11 +254,16 @@ def _make(
                 adjoint=adjoint,
                 memory=leaves,
             )
-            plan = Plan(traced)
         except CannotPlanError:
             raise
         except Exception as error:
-            raise CannotPlanError(_why(error)) from error
+            raise CannotPlanError(_why(error, "the step cannot be traced")) from error
+        try:
+            plan = Plan(traced)
+        except CannotPlanError:
+            raise
+        except Exception as error:  # which is not the cell's fault, and must not stop it
+            raise CannotPlanError(_why(error, "the engine fails on the step; please report it")) from error
         changes = Watch(stand_in).differences(before)
     if changes:
         raise CannotPlanError(f"the step changes the cell: {', '.join(changes)}")
@@ -318,7 +323,7 @@ def _check_hooks(cell: nn.Module) -> None:
                 raise CannotPlanError(f"{path or 'the cell'} has hooks ({kind[1:]}), which want to see every step")
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, what: str) -> str:
     kind, text = type(error).__name__, str(error).strip().split("\n")[0]
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.line for frame in frames if not frame.filename.startswith((TORCH, ENGINE)) and frame.line]
@@ -326,7 +331,7 @@ def _why(error: Exception) -> str:
     data_dependent = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
     if kind in data_dependent:
         return f"the step's control flow or shapes depend on the values of tensors{place}"
-    return f"the step cannot be traced: {kind}: {text}{place}"
+    return f"{what}: {kind}: {text}{place}"
 
 
 def _leaf(tensor: Tensor, axes: int, wanted: bool) -> Leaf:

@@ -48,6 +48,8 @@ def _size(size: Any, rows: Node) -> Node:
     """A new node that computes a multiple of the rows."""
     expression: Any = size.node.expr
     row: Any = value(rows).node.expr
+    if expression.free_symbols - row.free_symbols:
+        raise CannotPlanError("the step's control flow or shapes depend on the values of tensors")
     times = int(expression.subs(row, 1))
     if expression != times * row:
         raise CannotPlanError(f"a size in the step is no multiple of the number of rows: {expression}")
