@@ -15,7 +15,7 @@ from unspool import RNNCell, dynamic_rnn
 
 pytestmark = pytest.mark.compiled
 
-SIZES = [(1, 1, 5), (1, 9, 1), (7, 2, 1), (1, 4, 8), (5, 3, 1), (2, 5, 6), (6, 1, 4)]
+SIZES = [(1, 9, 1), (7, 2, 1), (1, 4, 8), (2, 5, 6)]
 """Rows of the left factor, what is summed over, columns of the right one."""
 
 
