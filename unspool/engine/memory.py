@@ -11,7 +11,7 @@ import torch
 
 @dataclass(frozen=True)
 class Keep:
-    """Keeps the states and the results of the step's matrix products: backward repeats no product.
+    """Keeps the states and the results of the step's matrix products and large sums: backward repeats none of them.
 
     The fastest where memory is plentiful, and what TensorFlow does. For an LSTM, 6 N numbers a row and step.
 

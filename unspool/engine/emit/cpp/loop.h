@@ -118,7 +118,7 @@ struct Worker {
                 const double* panels, const double* added, int64_t added_apart, double* out, int64_t out_apart) const {
     multiply_double(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share, shares);
   }
-  // out = the column in which each row of a product is largest; `number` is that of the search, here and in odd steps.
+  // out = the column in which each row of a product is largest. `number`: of the searches of even steps, then of odd ones.
   void largest(int64_t rows, const Search& search, int64_t* out, int64_t out_apart, int64_t number) const {
     Found* const all = found + number * shares * found_rows;
     search_share(rows, search, this->search, share, shares, all + share * found_rows);
