@@ -14,6 +14,7 @@ from unspool import explain
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.parts import Parts
 from unspool.engine.phase import Phase
+from unspool.engine.program import Value
 
 LIMITS = {torch.float64: 1e-10, torch.float32: 2e-6}
 """How much results may differ, by `difference`. In float32 that is some ten roundings."""
@@ -87,3 +88,15 @@ def assert_compiled(cell: Any, inputs: Any, lengths: Any, state: Any, dtype: tor
     for direction in (explanation.forward, explanation.again, explanation.backward):
         assert direction is None or direction.emitter == "c++", dict(direction.passed_over).get("c++")
     assert explanation.emitter == "c++"
+
+
+def drawn(value: Value, rows: int) -> Tensor:
+    """Random numbers for a value with so many rows: any floating-point numbers, or small whole ones."""
+    shape = list(value.shape)
+    if not value.shared:
+        shape.insert(value.axis, rows * value.times)
+    if value.dtype is torch.bool:
+        return torch.rand(shape) < 0.5
+    if not value.dtype.is_floating_point:
+        return torch.randint(-3, 4, shape, dtype=value.dtype)
+    return torch.randn(shape, dtype=torch.float64).to(value.dtype)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tests.comparison import results, wanting_gradients
 from tests.drawn_cells import DrawnCell
-from tests.emitting import assert_equals_interpreter, difference, interpreter
+from tests.emitting import assert_equals_interpreter, difference, drawn, interpreter
 from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
 from unspool.engine import Options, phase
 from unspool.engine.counts import Counts
@@ -28,7 +28,6 @@ from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.plan import Schedule
 from unspool.engine.planned import Call
-from unspool.engine.program import Value
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import prepare
 from unspool.structure import map_structure
@@ -118,9 +117,9 @@ def check_core(loop: Compiled, seed: int) -> None:
     rest = tuple(each for each in core.instructions if each not in summed.values())
     emitted_rows = tuple(summed[each].arguments[0] if each in summed else each for each in core.emitted)
     interpreted = Interpreted(replace(core, instructions=rest, emitted=emitted_rows), torch.device("cpu"))
-    shared = [_drawn(each, 0) for each in core.shared]
-    streamed = [_drawn(each, sum(counts)) for each in core.streamed]
-    carried = [_drawn(each, counts[0]) for each in core.carried]
+    shared = [drawn(each, 0) for each in core.shared]
+    streamed = [drawn(each, sum(counts)) for each in core.streamed]
+    carried = [drawn(each, counts[0]) for each in core.carried]
     names = [f"carried {each}" for each in core.carried] + [f"emitted {each}" for each in core.emitted]
     groups = shared, streamed, carried
     nudged = [[_nudged(each) for each in group] for group in groups]
@@ -142,17 +141,6 @@ def check_core(loop: Compiled, seed: int) -> None:
 def _nudged(tensor: Tensor) -> Tensor:
     """The same numbers but for their last bits."""
     return tensor * (1 + 1e-15 * torch.randn_like(tensor)) if tensor.is_floating_point() else tensor
-
-
-def _drawn(value: Value, rows: int) -> Tensor:
-    shape = list(value.shape)
-    if not value.shared:
-        shape.insert(value.axis, rows * value.times)
-    if value.dtype is torch.bool:
-        return torch.rand(shape) < 0.5
-    if not value.dtype.is_floating_point:
-        return torch.randint(-3, 4, shape, dtype=value.dtype)
-    return torch.randn(shape, dtype=torch.float64).to(value.dtype)
 
 
 @pytest.fixture(autouse=True)

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from tests.emitting import drawn
 from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
-from unspool import LSTMCell, RNNCell
+from unspool import RNNCell
 from unspool.engine import Options
 from unspool.engine.core import Core
 from unspool.engine.counts import Counts
-from unspool.engine.emit.chunk import Chunk
+from unspool.engine.emit.chunk import Chunk, Results
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.padded import Padded, can_pad, rounded_up
-from unspool.engine.program import Value
 from unspool.engine.run import prepare
 from unspool.structure import flatten, map_structure
 
@@ -76,22 +76,11 @@ def cores(name: str) -> list[Core]:
     return [phase.core for phase in phases if phase is not None]
 
 
-def drawn(value: Value, rows: int) -> Tensor:
-    shape = list(value.shape)
-    if not value.shared:
-        shape.insert(value.axis, rows * value.times)
-    if value.dtype is torch.bool:
-        return torch.rand(shape) < 0.5
-    if not value.dtype.is_floating_point:
-        return torch.randint(0, 3, shape, dtype=value.dtype)
-    return torch.randn(shape, dtype=torch.float64).to(value.dtype)
-
-
-def run_padded(loop: Interpreted, shared: list[Tensor], chunk: Chunk) -> tuple[list[Tensor], list[Tensor]]:
+def run_padded(loop: Interpreted, shared: list[Tensor], chunk: Chunk, beside: float) -> Results:
     """As a graph would, on memory with something else in it."""
     padded = Padded.of(chunk.counts, CPU)
-    streamed = [padded.around(each).fill_(1) for each in chunk.streamed]
-    carried = [padded.around_state(each).fill_(1) for each in chunk.carried]
+    streamed = [padded.around(each).fill_(beside) for each in chunk.streamed]
+    carried = [padded.around_state(each).fill_(beside) for each in chunk.carried]
     for own, each in zip(streamed, chunk.streamed, strict=True):
         padded.put(own, each)
     for own, each in zip(carried, chunk.carried, strict=True):
@@ -112,7 +101,7 @@ def test_a_padded_chunk_computes_the_same(name: str, reverse: bool) -> None:
             streamed = [drawn(each, counts.total) for each in core.streamed]
             carried = [drawn(each, counts[0]) for each in core.carried]
             chunk = Chunk(counts, streamed, carried, reverse)
-            expected, found = loop(shared, chunk), run_padded(loop, shared, chunk)
+            expected, found = loop(shared, chunk), run_padded(loop, shared, chunk, beside=1)
             # The same operations on other numbers of rows, which a library may multiply in another order.
             torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
@@ -144,20 +133,9 @@ def test_rows_are_not_padded_where_an_index_could_go_too_far() -> None:
 
 def test_what_does_not_run_leaves_no_trace() -> None:
     """Not even as NaN."""
-    cell, inputs = LSTMCell(4, input_size=3), torch.randn(2, 3, 3)
-    call, _ = prepare(cell, inputs, None, cell.zero_state(3, torch.float32), torch.float32, Options())
-    core = call.schedule.forward.core
+    (core, *_) = cores("lstm")
     loop, counts = Interpreted(core, CPU), Counts([3, 1])
     shared = loop.prepare([drawn(each, 0) for each in core.shared])
-    padded = Padded.of(counts, CPU)
-    streamed = [padded.around(drawn(each, counts.total)).fill_(torch.nan) for each in core.streamed]
-    given: list[Any] = [drawn(each, counts.total) for each in core.streamed]
-    for own, each in zip(streamed, given, strict=True):
-        padded.put(own, each)
-    carried = [padded.around_state(drawn(each, 3)).fill_(torch.nan) for each in core.carried]
-    state = [drawn(each, 3) for each in core.carried]
-    for own, each in zip(carried, state, strict=True):
-        own[:3] = each
-    new, emitted = loop(shared, Chunk(Counts([padded.rows] * padded.steps), streamed, carried), padded.runs)
-    found = [each[:3] for each in new], [padded.take(each) for each in emitted]
-    torch.testing.assert_close(found, loop(shared, Chunk(counts, given, state)))
+    streamed = [drawn(each, counts.total) for each in core.streamed]
+    chunk = Chunk(counts, streamed, [drawn(each, 3) for each in core.carried])
+    torch.testing.assert_close(run_padded(loop, shared, chunk, beside=torch.nan), loop(shared, chunk))
