@@ -73,7 +73,8 @@ class Padded:
 
     def put(self, own: Tensor, given: Tensor) -> None:
         """Writes the rows of the chunk to `own`, which has those of the larger one; what is beside them stays."""
-        _by_row(own, self.steps * self.rows).index_copy_(0, self.places, _by_row(given, len(self.places)))
+        every = self.steps * self.rows
+        own.view(every, own.numel() // every).index_copy_(0, self.places, _by_row(given, len(self.places)))
 
     def take(self, own: Tensor) -> Tensor:
         """What `put` would write."""

@@ -235,11 +235,11 @@ inline int64_t search_bytes(int64_t depth, int64_t width) {
 #endif
   return padded * depth * static_cast<int64_t>(sizeof(float));
 }
-inline int64_t search_scratch(int64_t depth) {
+inline int64_t search_scratch([[maybe_unused]] int64_t depth) {
 #if defined(__AVX512BF16__)
   return RoundedRows::bytes_of(depth);
 #else
-  return 0 * depth;
+  return 0;
 #endif
 }
 
