@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,7 +13,8 @@ from torch import Tensor, nn
 import unspool
 from tests.explaining import explain_user_cell
 from unspool import LSTMCell, dynamic_rnn, explain
-from unspool.engine.advice import ADVICE, advice
+from unspool.engine.advice import ADVICE
+from unspool.engine.reasons import Code
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ def test_an_unplanned_cell_is_told_why_and_what_to_change(name: str, reason: str
     explanation = explain_user_cell(name)
     assert not explanation.planned
     assert explanation.reason is not None
-    assert reason in explanation.reason
+    assert reason in str(explanation.reason)
     assert explanation.advice is not None
     assert change in explanation.advice
     assert explanation.forward is explanation.backward is explanation.memory is explanation.emitter is None
@@ -84,7 +83,7 @@ def test_hooks_and_lazy_layers_are_told_apart() -> None:
             return h, h
 
     cell, inputs = Lazy(), torch.zeros(2, 5, 4)
-    assert "lazy" in (explain(cell, inputs, dtype=torch.float32).reason or "")
+    assert "lazy" in str(explain(cell, inputs, dtype=torch.float32).reason)
     dynamic_rnn(cell, inputs, dtype=torch.float32)
     assert explain(cell, inputs, dtype=torch.float32).planned
     cell.mix.register_forward_hook(lambda *_: None)
@@ -93,16 +92,13 @@ def test_hooks_and_lazy_layers_are_told_apart() -> None:
 
 def test_nothing_to_run_needs_no_advice() -> None:
     explanation = explain(LSTMCell(8), torch.zeros(2, 5, 3), [0, 0], dtype=torch.float32)
-    assert explanation.reason == "there is nothing to run"
+    assert str(explanation.reason) == "there is nothing to run"
     assert explanation.advice is None
     assert "What to change" not in str(explanation)
     ElementTree.fromstring(explanation.svg())
 
 
-def test_every_reason_in_the_engine_has_its_advice() -> None:
-    sources = [path.read_text() for path in Path(unspool.engine.__file__).parent.rglob("*.py")]
-    raised = re.compile(r'(?:CannotPlanError|MixedError)\(\s*f?"(.*?)"', re.DOTALL)
-    texts = {text for source in sources for text in raised.findall(source)} - {"{_name(node)} {error}{_place(node)}"}
-    assert len(texts) > 30
-    assert [text for text in texts if not any(re.search(pattern, text) for pattern in ADVICE)] == []
-    assert advice("something else") is None
+def test_every_kind_of_reason_has_its_advice() -> None:
+    needs_none = {Code.NOTHING_TO_RUN, Code.ASKED, Code.DECODER}
+    assert {code for code in Code if code.name not in ADVICE} == needs_none
+    assert {name for name in ADVICE if name not in Code.__members__} == set()

@@ -336,7 +336,7 @@ def test_a_fault_of_the_engine_is_not_blamed_on_the_cell(monkeypatch: pytest.Mon
     cell, inputs = LSTMCell(3, initializer=nn.init.ones_), torch.randn(2, 4, 5)  # a cell that no other test has planned
     told = explain(cell, inputs, dtype=torch.float32)
     assert told.reason is not None
-    assert told.reason.startswith("the engine fails on the step; please report it: ValueError: no such thing")
+    assert str(told.reason).startswith("the engine fails on the step; please report it: ValueError: no such thing")
     outputs, _ = dynamic_rnn(cell, inputs, dtype=torch.float32)
     expected, _ = static_rnn(cell, list(inputs.unbind(1)), dtype=torch.float32)
     torch.testing.assert_close(outputs, torch.stack(list(expected), 1))

@@ -149,7 +149,7 @@ def test_a_memory_for_another_batch_is_left_to_the_cell() -> None:
     told = explain(cell, inputs, dtype=torch.float64, time_major=True)
     assert not told.planned
     assert told.reason is not None
-    assert "no row for each of 4" in told.reason
+    assert "no row for each of 4" in str(told.reason)
 
 
 def test_gradients_of_gradients_reach_the_memory() -> None:

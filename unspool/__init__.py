@@ -54,7 +54,7 @@ from unspool.decode import (
     stream,
     tile_batch,
 )
-from unspool.engine import Checkpoint, Keep, Recompute
+from unspool.engine import Checkpoint, Keep, PerformanceWarning, Reason, Recompute, StrictError, strict
 from unspool.interop import tf_variables
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
 from unspool.loops.dynamic import dynamic_rnn
@@ -105,8 +105,10 @@ __all__ = [
     "MultiRNNCell",
     "NBest",
     "OutputProjectionWrapper",
+    "PerformanceWarning",
     "RNNCell",
     "RNNCellWrapper",
+    "Reason",
     "Recompute",
     "ResidualWrapper",
     "SampleEmbeddingHelper",
@@ -115,6 +117,7 @@ __all__ = [
     "SequenceLoss",
     "Stream",
     "StreamPosition",
+    "StrictError",
     "TensorArray",
     "TrainingHelper",
     "WeightsMismatchError",
@@ -138,6 +141,7 @@ __all__ = [
     "static_rnn",
     "static_state_saving_rnn",
     "stream",
+    "strict",
     "tf_variables",
     "tile_batch",
 ]

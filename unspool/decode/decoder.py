@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -19,13 +18,11 @@ from unspool.decode.helpers.helper import Helper, as_shape
 from unspool.decode.helpers.training import TrainingHelper
 from unspool.decode.models import ClosedModel, Layered, Model
 from unspool.dtypes import as_dtype
-from unspool.engine import CannotPlanError, Stepper, is_portable
+from unspool.engine import CannotPlanError, Code, Reason, Stepper, fall_back
 from unspool.loops.arguments import begin, check_state_rows
 from unspool.loops.tensors import as_tensors
 from unspool.step import gradient_sources, step
 from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure
-
-log = logging.getLogger("unspool")
 
 IN_BLOCKS = ("cuda",)
 """Devices on which launching a step takes longer than the step."""
@@ -273,16 +270,14 @@ class BasicDecoder(Decoder):
             return None
         size = map_structure(sizes.size_of, zeros) if self.keep_outputs else ()
         embedding, tokens, end_token = helper.vocabulary()
-        if not is_portable(embedding):
-            return None  # or it would be planned anew at every decode
         model = ClosedModel(self.cell, self.output_layer, embedding, size, end_token)
         ids = tokens.long()
         nothing, state = torch.empty(len(ids), 0, device=device), (start, ids, torch.zeros_like(ids, dtype=torch.bool))
         try:
             said = len(flatten(start))
             stepper = Stepper(model, nothing, state, flatten(zeros)[0].dtype, self.cell, watched=[said])
-        except CannotPlanError as reason:
-            _say_once(self.cell, "is not decoded in blocks of steps", str(reason))
+        except CannotPlanError as error:
+            fall_back(self.cell, "is not decoded in blocks of steps", error.reason)
             return None
         padding = self.output_padding
         paddings = [0] * (len(flatten(size)) + 1) if padding is None else flatten(padding)
@@ -300,10 +295,10 @@ class BasicDecoder(Decoder):
         helper = self.helper.of_rows()
         if helper is None or not self._steps_are_own or self._wants_gradients(inputs, state):
             whose = self if helper is not None else self.helper
-            why = f"a {type(whose).__qualname__} says itself what a step is"
+            why = Reason(Code.DECODER, f"a {type(whose).__qualname__} says itself what a step is")
             if helper is not None and self._steps_are_own:
-                why = "somebody may want gradients: torch.no_grad() says that nobody does"
-            _say_once(self.cell, "is decoded with all rows at every step", why)
+                why = Reason(Code.ASKED, "somebody may want gradients: torch.no_grad() says that nobody does")
+            fall_back(self.cell, "is decoded with all rows at every step", why)
             return None
         zeros = self._zeros_out()
         size = map_structure(sizes.size_of, zeros) if self.keep_outputs or not helper.takes_largest else ()
@@ -311,8 +306,8 @@ class BasicDecoder(Decoder):
         ids = torch.zeros(self.batch_size, dtype=torch.int64, device=flatten(zeros)[0].device)
         try:
             stepper = Stepper(model, inputs, (state, ids), flatten(zeros)[0].dtype, self.cell)
-        except CannotPlanError as reason:
-            _say_once(self.cell, "is decoded with all rows at every step", str(reason))
+        except CannotPlanError as error:
+            fall_back(self.cell, "is decoded with all rows at every step", error.reason)
             return None
         return FreeRunning(stepper, helper, self.keep_outputs, inputs, state)
 
@@ -328,16 +323,6 @@ class BasicDecoder(Decoder):
                 with torch.no_grad(), _evaluating(self.output_layer):
                     self._output = self.output_layer(self._output)
         return self._output
-
-
-_said: set[tuple[str, str, str]] = set()
-
-
-def _say_once(cell: Any, what: str, why: str) -> None:
-    key = (type(cell).__qualname__, what, why)
-    if key not in _said:
-        _said.add(key)
-        log.info("%s %s: %s", *key)
 
 
 @contextmanager

@@ -6,22 +6,29 @@ time.
 
 from unspool.engine.explain import explain
 from unspool.engine.explanation import Explanation
+from unspool.engine.fallbacks import PerformanceWarning, StrictError, fall_back, strict
 from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute, check_memory
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import CannotPlanError, Code, Line, Reason
 from unspool.engine.run import Options, run
-from unspool.engine.stepper import Stepper, is_portable
+from unspool.engine.stepper import Stepper
 
 __all__ = [
     "CannotPlanError",
     "Checkpoint",
+    "Code",
     "Explanation",
     "Keep",
+    "Line",
     "Memory",
     "Options",
+    "PerformanceWarning",
+    "Reason",
     "Recompute",
     "Stepper",
+    "StrictError",
     "check_memory",
     "explain",
-    "is_portable",
+    "fall_back",
     "run",
+    "strict",
 ]

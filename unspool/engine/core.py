@@ -8,7 +8,7 @@ from torch import fx
 
 from unspool.engine.labels import SHARED, SUMMED, Axis, Label
 from unspool.engine.program import Instruction, Kind, Program, Value, as_value, listing, lower
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.split import Split
 
 
@@ -54,10 +54,12 @@ def lower_core(split: Split, labels: dict[fx.Node, Label]) -> Core:
     for node in (*split.core.inputs, *split.core.outputs):
         label = labels[node]
         if isinstance(label, Axis) and label.outer > 1:
-            raise CannotPlanError(f"{node.name} has its rows interleaved with another axis at the border of the loop")
+            raise CannotPlanError(
+                Code.MIXED_ROWS, f"{node.name} has its rows interleaved with another axis at the border of the loop"
+            )
     for node in (each for user in split.core.nodes for each in user.all_input_nodes):
         if labels.get(node) == SUMMED:
-            raise CannotPlanError(f"{node.name} sums over rows in the middle of the loop")
+            raise CannotPlanError(Code.MIXED_ROWS, f"{node.name} sums over rows in the middle of the loop")
     program: Program = lower(split.core, labels)
     outside = [node for node in split.core.inputs if node not in split.carried]
     return Core(

@@ -11,12 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.engine.advice import advice
 from unspool.engine.emit.graphed import Graphed
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.padded import can_pad
 from unspool.engine.explanation import Direction, Explanation, Extent, Kept, Line, MemoryUse
-from unspool.engine.graph import place_of
+from unspool.engine.graph import line_of_node
 from unspool.engine.keep import row_bytes
 from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute
 from unspool.engine.numbers import counted
@@ -26,6 +25,7 @@ from unspool.engine.planned import Call
 from unspool.engine.products import RUNS, products_of
 from unspool.engine.program import lower, operation_name
 from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import Line as SourceLine
 from unspool.engine.run import LEAST_STEPS, Options, prepare
 from unspool.engine.split import Part
 from unspool.structure import Structure, flatten
@@ -48,7 +48,7 @@ def explain(
         # The plain loop runs every row to the end of the longest.
         longest = steps if lengths is None or not batch_size else int(lengths.max())
         extent = Extent(batch_size, longest, longest * batch_size, 1, longest, str(leaf.device))
-        return Explanation(name, extent, str(error), advice(str(error)))
+        return Explanation(name, extent, error.reason)
     checkpoints = isinstance(call.memory, Checkpoint)
     schedule = call.schedule
     forward = call.plan.inference.forward if checkpoints else schedule.forward
@@ -108,7 +108,7 @@ def _emitter(call: Call, phase: Phase) -> tuple[str, dict[str, str], str]:
     if loop.name == Graphed.name and call.layout.sorted and not can_pad(loop.core):
         why = {Graphed.name: "rows end at different steps, and a step of these cannot be padded"}
         return Interpreted.name, why, loop.source
-    return loop.name, phase.passed_over, loop.source
+    return loop.name, {name: str(reason) for name, reason in phase.passed_over.items()}, loop.source
 
 
 def _lines(call: Call, forward: Phase) -> list[Line]:
@@ -116,15 +116,17 @@ def _lines(call: Call, forward: Phase) -> list[Line]:
     split, draws = forward.split, call.plan.draws
     parts = {"invariant": [split.invariant], "before": [draws, split.before], "core": [split.core]}
     parts["after"] = [split.after]
-    found: dict[tuple[str, int, str], dict[str, list[str]]] = {}
+    found: dict[SourceLine, dict[str, list[str]]] = {}
     for name, pieces in parts.items():
         for node in (node for piece in pieces for node in piece.nodes if node.target is not operator.getitem):
-            found.setdefault(place_of(node), {}).setdefault(name, []).append(operation_name(node.target))
-    files = list(dict.fromkeys(place_of(node)[0] for node in call.plan.trace.graph.nodes))
-    places = sorted((each for each in found if each[0]), key=lambda each: (files.index(each[0]), each[1]))
+            line = line_of_node(node)
+            if line is not None:
+                found.setdefault(line, {}).setdefault(name, []).append(operation_name(node.target))
+    lines = [line_of_node(node) for node in call.plan.trace.graph.nodes]
+    files = list(dict.fromkeys(line.file for line in lines if line is not None))
     return [
-        Line(Path(file).name, number, text, **{name: tuple(own) for name, own in found[file, number, text].items()})
-        for file, number, text in places
+        Line(Path(each.file).name, each.number, each.text, **{name: tuple(own) for name, own in found[each].items()})
+        for each in sorted(found, key=lambda each: (files.index(each.file), each.number))
     ]
 
 

@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from unspool.engine import picture, report
 from unspool.engine.memory import Memory
 from unspool.engine.products import Product
+from unspool.engine.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,6 @@ class Explanation:
         cell: the name of the cell's class.
         extent: how much the call runs over.
         reason: why the plain loop runs the cell, one step after another; None if it is planned.
-        advice: what to change so that it can be planned, if anything.
         forward: the parts of the step; None if there is no plan.
         backward: the parts of its adjoint; None without gradients.
         again: the forward direction as backward repeats it between checkpoints.
@@ -149,8 +149,7 @@ class Explanation:
 
     cell: str
     extent: Extent
-    reason: str | None = None
-    advice: str | None = None
+    reason: Reason | None = None
     forward: Direction | None = None
     backward: Direction | None = None
     again: Direction | None = None
@@ -161,6 +160,11 @@ class Explanation:
     def planned(self) -> bool:
         """Whether the engine has a plan for the cell. If not, the plain loop runs it, with the same results."""
         return self.reason is None
+
+    @property
+    def advice(self) -> str | None:
+        """What to change so that it can be planned, if anything."""
+        return None if self.reason is None else self.reason.advice
 
     @property
     def products(self) -> tuple[Product, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, fx
 from torch._ops import OpOverload
+
+from unspool.engine.reasons import TORCH, Line
 
 aten = torch.ops.aten
 
@@ -125,19 +126,17 @@ def hoist_invariants(graph: fx.Graph, weights: Collection[fx.Node]) -> None:
             first.prepend(node)
 
 
-TORCH = str(Path(torch.__file__).parent)
-
-
 def source_of(node: fx.Node) -> str:
-    """The line of the user's code that a node came from."""
-    return place_of(node)[2]
+    """The text of the line of the user's code that a node came from."""
+    line = line_of_node(node)
+    return "" if line is None else line.text
 
 
-def place_of(node: fx.Node) -> tuple[str, int, str]:
-    """The file, number and text of that line: the innermost one outside of torch; empty for a node of the adjoint.
+def line_of_node(node: fx.Node) -> Line | None:
+    """The line that a node came from: the innermost one outside of torch; None for a node of the adjoint.
 
-    The text is empty too for code that was typed in, of which Python keeps none.
+    Its text is empty for code that was typed in, of which Python keeps none.
     """
     frames = re.findall(r'File "(.*)", line (\d+), in .*(?:\n {4}(.*))?', node.meta.get("stack_trace", ""))
-    own = [(file, int(number), text) for file, number, text in frames if not file.startswith(TORCH)]
-    return own[-1] if own else ("", 0, "")
+    own = [Line(file, int(number), text) for file, number, text in frames if not file.startswith(TORCH)]
+    return own[-1] if own else None

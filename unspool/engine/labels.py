@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unspool.engine.reasons import Code
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -29,4 +31,8 @@ SHARED, SUMMED = Shared(), Summed()
 
 
 class MixedError(Exception):
-    """Rows meet each other, or nobody knows whether they do; the text goes on after the operation's name."""
+    """An operation mixes rows, or has no rule; the message is to be appended to its name."""
+
+    def __init__(self, message: str, code: Code = Code.MIXED_ROWS) -> None:
+        super().__init__(message)
+        self.code = code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -22,11 +21,9 @@ from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.fold import fold
 from unspool.engine.labels import SUMMED, Label
 from unspool.engine.parts import Parts, Shared, Values
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.split import Split
 from unspool.engine.trace import Trace
-
-log = logging.getLogger("unspool")
 
 
 class Phase:
@@ -41,7 +38,7 @@ class Phase:
     def __init__(self, split: Split, trace: Trace, labels: dict[fx.Node, Label]) -> None:
         self.split = split
         self.core = lower_core(split, labels)
-        self.passed_over: dict[str, str] = {}
+        self.passed_over: dict[str, Reason] = {}
         """Emitters that do not run the core, each with the reason."""
         self._labels, self._device = labels, trace.inputs[0].meta["val"].device
         self._near = sum(node.meta["val"].nbytes for node in trace.weights) <= NEAR
@@ -64,7 +61,7 @@ class Phase:
             parts.loop.wait()
         except CannotEmitError as reason:  # known only now, since compilers work in the background
             with _choosing:
-                self._parts = dict.fromkeys((False, True), self._interpreted(str(reason)))
+                self._parts = dict.fromkeys((False, True), self._interpreted(reason.reason))
             return self._parts[False]
         return parts
 
@@ -105,12 +102,13 @@ class Phase:
     def _choose(self, wide: bool) -> Parts:
         if self._device.type == "cuda":
             return self._by(Graphed(Interpreted(self.core, self._device)), self.split)
-        self.passed_over[Graphed.name] = f"it needs a GPU, and the tensors are on {self._device.type}"
+        message = f"it needs a GPU, and the tensors are on {self._device.type}"
+        self.passed_over[Graphed.name] = Reason(Code.DEVICES, message)
         try:
             _check_allowed(self._device)
             return self._compiled(self._folded(wide))
         except CannotEmitError as reason:
-            return self._interpreted(str(reason))
+            return self._interpreted(reason.reason)
 
     def _by(self, loop: Loop, split: Split) -> Parts:
         return Parts(split, self._labels, loop, self._device)
@@ -122,9 +120,13 @@ class Phase:
         module.start()
         return parts
 
-    def _interpreted(self, reason: str) -> Parts:
+    @property
+    def interpreted(self) -> Reason | None:
+        """Why the core is not compiled, if it is not."""
+        return self.passed_over.get(Compiled.name)
+
+    def _interpreted(self, reason: Reason) -> Parts:
         self.passed_over[Compiled.name] = reason
-        _say_once(reason)
         return self._by(Interpreted(self.core, self._device), self.split)
 
     def _folded(self, wide: bool) -> Split:
@@ -159,18 +161,9 @@ def _check_allowed(device: torch.device) -> None:
     if wanted not in (Compiled.name, Interpreted.name):
         raise ValueError(f"UNSPOOL_EMIT is {wanted!r}, but expected {Compiled.name!r} or {Interpreted.name!r}")
     if wanted == Interpreted.name:
-        raise CannotEmitError(f"the environment says UNSPOOL_EMIT={wanted}")
+        raise CannotEmitError(f"the environment says UNSPOOL_EMIT={wanted}", Code.ASKED)
     if device.type != "cpu":
-        raise CannotEmitError(f"it runs on CPUs, and the tensors are on {device.type}")
-
-
-_said: set[str] = set()
-
-
-def _say_once(reason: str) -> None:
-    if reason not in _said:
-        _said.add(reason)
-        log.info("a core is interpreted, not compiled: %s", reason)
+        raise CannotEmitError(f"it runs on CPUs, and the tensors are on {device.type}", Code.ASKED)
 
 
 def add_sums(total: Values, phase: Phase, values: Values) -> None:

@@ -46,7 +46,7 @@ def draw(explanation: Explanation) -> str:
         _written(canvas, explanation, ["step"])
         canvas.y += 10
         canvas.text(MARGIN, canvas.y, "The plain loop runs it just so, one call of the cell a step. Why:", weight=600)
-        for line in textwrap.wrap(explanation.reason or "", 125):
+        for line in textwrap.wrap(str(explanation.reason or ""), 125):
             canvas.y += 20
             canvas.text(MARGIN, canvas.y, line, colour=MUTED)
         canvas.y += 24

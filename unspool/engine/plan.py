@@ -18,7 +18,7 @@ from unspool.engine.outer import OuterSum, outer_sums
 from unspool.engine.parts import Values
 from unspool.engine.phase import Phase
 from unspool.engine.program import lower
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.rewrites import simplify
 from unspool.engine.rows import check_result_rows, follow_rows
 from unspool.engine.split import Part, split
@@ -69,8 +69,6 @@ class Plan:
         self.draws = _draws(traced, self.labels)
         self.hanging: dict[fx.Node, int] = {}
         """Which of the tensors that hang on the cell each constant is."""
-        self.portable = False
-        """Whether it serves every cell of the same making."""
         self._watching: dict[tuple[int, ...], Phase] = {}
         device = traced.inputs[0].meta["val"].device
         self._draw, _ = as_python(lower(self.draws, self.labels), "draw", device)
@@ -181,14 +179,18 @@ def _draws(traced: Trace, labels: dict[fx.Node, Any]) -> Part:
     results: list[fx.Node] = []
     for node in random:
         if labels[node] == SHARED:
-            raise CannotPlanError(f"{node.target} draws the same numbers for all rows, which differ from step to step")
+            raise CannotPlanError(
+                Code.DRAWS, f"{node.target} draws the same numbers for all rows, which differ from step to step"
+            )
         several = [user for user in node.users if isinstance(user.args[1], int)] if _is_tuple(node) else [node]
         results += several
         if any(labels[each] != Axis(0) for each in results):
-            raise CannotPlanError(f"{node.target} draws numbers whose rows are not in front")
+            raise CannotPlanError(Code.DRAWS, f"{node.target} draws numbers whose rows are not in front")
     needed = ancestors(results)
     if needed & {*traced.inputs, *traced.state, *traced.weights, *traced.d_outputs, *traced.d_new_state}:
-        raise CannotPlanError("the step draws random numbers that depend on its inputs, its state or its weights")
+        raise CannotPlanError(
+            Code.DRAWS, "the step draws random numbers that depend on its inputs, its state or its weights"
+        )
     nodes = [node for node in traced.graph.nodes if node in needed and node.op == "call_function"]
     nodes = [node for node in nodes if isinstance(node.meta["val"], Tensor | tuple)]
     return Part(tuple(nodes), (), tuple(results))

@@ -6,11 +6,9 @@ import copy
 import logging
 import os
 import threading
-import traceback
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import optree
@@ -19,13 +17,18 @@ from torch import Tensor, nn
 from torch._C import _are_functorch_transforms_active as are_transforms_active  # pyright: ignore[reportPrivateUsage]
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
+from torch.utils import _device as default_device
+from torch.utils.weak import WeakIdKeyDictionary
 
-from unspool.engine.graph import TORCH
-from unspool.engine.latest import HOOKS, Latest, Ready, glance
+from unspool.engine.fast_path import Latest, Ready
+from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
+from unspool.engine.guards.generators import generators_restored
+from unspool.engine.guards.rehearsal import rehearse
+from unspool.engine.guards.restoring import restored
+from unspool.engine.guards.slots import HOOKS
 from unspool.engine.plan import Plan
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import CannotPlanError, Code, Reason, why
 from unspool.engine.trace import Leaf, trace
-from unspool.engine.watch import Watch, named_modules
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 EVERYWHERE = tuple(f"_global{kind}" for kind in HOOKS)
@@ -41,7 +44,7 @@ class _Plans:
 
     latest: dict[type, Latest] = field(default_factory=dict)
     """The latest call, by the type of the cell: this one, or one that was made around it."""
-    by_key: dict[Hashable, Plan | CannotPlanError] = field(default_factory=dict)
+    by_key: dict[Hashable, Plan | Reason] = field(default_factory=dict)
     variants: set[Hashable] = field(default_factory=set)
     lent: set[Plan] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -49,9 +52,8 @@ class _Plans:
 
 log = logging.getLogger("unspool")
 
-ENGINE = str(Path(__file__).parent)
-
-_plans: weakref.WeakKeyDictionary[Any, _Plans] = weakref.WeakKeyDictionary()
+_plans: Any = WeakIdKeyDictionary()
+"""The plans of each cell, by its identity: cells need not be hashable."""
 _shared: weakref.WeakValueDictionary[Hashable, Plan] = weakref.WeakValueDictionary()
 """Plans that hold for every cell of the same making, as long as one of these lives."""
 _lock = threading.Lock()
@@ -77,14 +79,14 @@ def memory_of(cell: Any) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     if isinstance(cell, nn.Module):
         buffers = dict(cell.named_buffers(remove_duplicate=False))
-        for path, module in named_modules(cell):
+        for path, module in _named_modules(cell):
             if not hasattr(module.__class__, "row_buffers"):
                 continue
             listed: Any = module.row_buffers
             for name in listed:
                 full = f"{path}.{name}" if path else name
                 if full not in buffers:
-                    raise CannotPlanError(f"the buffer {full} has not been given")
+                    raise CannotPlanError(Code.NO_MEMORY, f"the buffer {full} has not been given")
                 found[full] = buffers[full]
     return found
 
@@ -120,14 +122,16 @@ def plan_of(
         output_dtype,
         same_containers,
         torch.get_default_dtype(),
+        default_device.CURRENT_DEVICE,
+        torch.are_deterministic_algorithms_enabled(),
         os.environ.get("UNSPOOL_EMIT"),
         _autocast_key(device),
     )
     now = (torch.is_grad_enabled(), *how)
-    seen, kind = glance(cell), cell.__class__
+    kind = cell.__class__
     with kept.lock:
         latest = kept.latest.get(kind)
-        ready = None if latest is None else latest.again(seen, inputs, state, now)
+        ready = None if latest is None else latest.again(cell, inputs, state, now)
     if ready is not None:
         return ready
     plans = _plans_of(cell)
@@ -137,40 +141,49 @@ def plan_of(
         check_can_be_planned(cell, weights, inputs, [*flatten(state), *memory.values()])
         tensors = [*weights.values(), *flatten(inputs), *flatten(state), *memory.values()]
         adjoint = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
-        watch = Watch(cell)
-        plan = _find(plans, cell, watch, weights, inputs, state, memory, how, adjoint)
-    if isinstance(plan, CannotPlanError):
-        raise plan
-    constants = {**plan.trace.literals, **{node: watch.tensors[k] for node, k in plan.hanging.items()}}
+        fingerprint = fingerprint_of(cell)
+        plan = _find(plans, cell, fingerprint, weights, inputs, state, memory, how, adjoint)
+    if isinstance(plan, Reason):
+        raise CannotPlanError.of(plan)
+    constants = {**plan.trace.literals, **{node: fingerprint.tensors[k] for node, k in plan.hanging.items()}}
     ready = Ready(plan, weights, constants, adjoint, memory)
-    latest = Latest.of(seen, inputs, state, now, ready) if watch.steady and (plan.portable or owner is None) else None
     with kept.lock:
-        kept.latest.pop(kind, None)
-        if latest is not None:
-            kept.latest[kind] = latest
-        if plan.portable and owner is not None:  # else nobody would find it
+        kept.latest[kind] = Latest.of(fingerprint, inputs, state, now, ready)
+        if owner is not None:  # else nobody would find it
             kept.lent.add(plan)
     return ready
+
+
+def fingerprint_of(cell: Any) -> Fingerprint:
+    """What the step of a cell can reach.
+
+    Raises:
+        CannotPlanError: if it reaches something of which changes cannot be seen.
+    """
+    try:
+        return Fingerprint(cell)
+    except CannotGuardError as error:
+        raise CannotPlanError(Code.UNGUARDED, f"the step may read {error}") from None
 
 
 def _find(
     plans: _Plans,
     cell: Any,
-    watch: Watch,
+    fingerprint: Fingerprint,
     weights: dict[str, Tensor],
     inputs: Structure,
     state: Structure,
     memory: dict[str, Tensor],
     how: tuple[Any, ...],
     adjoint: bool,
-) -> Plan | CannotPlanError:
+) -> Plan | Reason:
     """The plan for such arguments, or why there is none; `how` is the rest of what it depends on."""
     output_dtype, same_containers, *_ = how
     input_leaves = map_structure(lambda leaf: _leaf(leaf, 2, adjoint and leaf.requires_grad), inputs)
     state_leaves = map_structure(lambda leaf: _leaf(leaf, 1, False), state)
     memory_leaves = {name: _leaf(each, 1, False) for name, each in memory.items()}
     key = (
-        watch.key,
+        fingerprint.key,
         *(_structure_key(each) for each in (input_leaves, state_leaves)),
         tuple((name, _leaf(each, 0, adjoint and each.requires_grad)) for name, each in weights.items()),
         tuple(memory_leaves.items()),
@@ -178,25 +191,23 @@ def _find(
         adjoint,
     )
     if key not in plans.by_key:
-        plans.variants.add(watch.key)
+        plans.variants.add(fingerprint.key)
         if len(plans.variants) > MOST_VARIANTS:
-            raise CannotPlanError(f"attributes of the cell have changed more than {MOST_VARIANTS} times between calls")
+            message = f"what the step reads has changed more than {MOST_VARIANTS} times between calls"
+            raise CannotPlanError(Code.VARIANTS, message)
         try:
-            plan = _shared.get(key) if watch.portable else None
+            plan = _shared.get(key)
             if plan is None:
                 if plans.by_key:
                     log.info("%s is planned anew: another shape, dtype, structure or option", type(cell).__qualname__)
                 with _tracing:
                     lifted = (weights, memory, memory_leaves)
                     plan = _make(
-                        cell, watch, lifted, input_leaves, state_leaves, output_dtype, same_containers, adjoint
+                        cell, fingerprint, lifted, input_leaves, state_leaves, output_dtype, same_containers, adjoint
                     )
-            if watch.portable:
-                plan.portable = True
-                _shared[key] = plan
-            plans.by_key[key] = plan
+            plans.by_key[key] = _shared[key] = plan
         except CannotPlanError as error:
-            plans.by_key[key] = error
+            plans.by_key[key] = error.reason
     return plans.by_key[key]
 
 
@@ -215,14 +226,18 @@ if hasattr(os, "register_at_fork"):
 def _plans_of(cell: Any) -> _Plans:
     try:
         with _lock:
-            return _plans.setdefault(cell, _Plans())
+            found = _plans.get(cell)
+            if found is None:
+                found = _plans[cell] = _Plans()
+            return found
     except TypeError:
-        raise CannotPlanError("the cell cannot be referred to weakly, so that its plan could not be kept") from None
+        message = "the cell cannot be referred to weakly, so that its plan could not be kept"
+        raise CannotPlanError(Code.NO_REFERENCE, message) from None
 
 
 def _make(
     cell: Any,
-    watch: Watch,
+    fingerprint: Fingerprint,
     lifted: tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Leaf]],
     inputs: Structure,
     state: Structure,
@@ -235,14 +250,28 @@ def _make(
     weights, memory, leaves = lifted
     # The step is traced on a copy that shares all tensors: another thread may be running the cell.
     try:
-        stand_in = copy.deepcopy(cell, {id(tensor): tensor for tensor in watch.tensors})
+        stand_in = copy.deepcopy(cell, {id(tensor): tensor for tensor in fingerprint.tensors})
     except Exception as error:
-        raise CannotPlanError(f"the cell cannot be copied to be traced: {error}") from error
+        raise CannotPlanError(Code.NO_COPY, f"the cell cannot be copied to be traced: {error}") from error
     for name, buffer in memory.items():  # which a copy may have left behind
         owner, _, own = name.rpartition(".")
         stand_in.get_submodule(owner)._buffers[own] = buffer
-    before = Watch(stand_in)
-    with before.restored():
+    before = fingerprint_of(stand_in)
+
+    with restored(before), generators_restored() as drawn:
+
+        def check_unchanged() -> None:
+            if sources := drawn():
+                message = f"the step draws from {' and '.join(sources)}, which a plan would do only once"
+                raise CannotPlanError(Code.IMPURE, message)
+            changes = fingerprint_of(stand_in).differences(before)
+            if changes:
+                raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {', '.join(changes)}")
+
+        def check_pure(run: Callable[[], Any]) -> None:
+            rehearse(run, before.codes)
+            check_unchanged()
+
         try:
             traced = trace(
                 stand_in,
@@ -253,26 +282,27 @@ def _make(
                 same_containers=same_containers,
                 adjoint=adjoint,
                 memory=leaves,
+                rehearse=check_pure,
             )
+            check_unchanged()  # by code that runs backward
         except CannotPlanError:
             raise
         except Exception as error:
-            raise CannotPlanError(_why(error, "the step cannot be traced")) from error
+            raise CannotPlanError.of(why(error, Code.NOT_TRACED, "the step cannot be traced")) from None
         try:
             plan = Plan(traced)
         except CannotPlanError:
             raise
         except Exception as error:  # which is not the cell's fault, and must not stop it
-            raise CannotPlanError(_why(error, "the engine fails on the step; please report it")) from error
-        changes = Watch(stand_in).differences(before)
-    if changes:
-        raise CannotPlanError(f"the step changes the cell: {', '.join(changes)}")
-    hanging = {id(tensor): k for k, tensor in enumerate(watch.tensors)}
+            what = "the engine fails on the step; please report it"
+            raise CannotPlanError.of(why(error, Code.FAULT, what)) from None
+    hanging = {id(tensor): k for k, tensor in enumerate(fingerprint.tensors)}
     for node, constant in plan.trace.constants.items():
         if constant.requires_grad:
-            raise CannotPlanError("the step uses a tensor that needs a gradient but is no parameter of the cell")
+            message = "the step uses a tensor that needs a gradient but is no parameter of the cell"
+            raise CannotPlanError(Code.FOREIGN_WEIGHT, message)
         if id(constant) not in hanging:
-            raise CannotPlanError("the step uses a tensor that does not hang on the cell")
+            raise CannotPlanError(Code.FOREIGN_TENSOR, "the step uses a tensor that does not hang on the cell")
         plan.hanging[node] = hanging[id(constant)]
     return plan
 
@@ -280,58 +310,60 @@ def _make(
 def check_circumstances(device: torch.device) -> None:
     """Raises `CannotPlanError` where no cell can be planned: under transforms of torch, say."""
     if are_transforms_active():
-        raise CannotPlanError("a transform of torch.func is active")
+        raise CannotPlanError(Code.TRANSFORM, "a transform of torch.func is active")
     if forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateUsage]
-        raise CannotPlanError("forward-mode differentiation is active")
+        raise CannotPlanError(Code.TRANSFORM, "forward-mode differentiation is active")
     if torch.compiler.is_compiling():
-        raise CannotPlanError("torch.compile is tracing the loop")
+        raise CannotPlanError(Code.TRACER, "torch.compile is tracing the loop")
     if device.type == "meta":
-        raise CannotPlanError("tensors on the meta device have no values")
+        raise CannotPlanError(Code.NO_VALUES, "tensors on the meta device have no values")
     everywhere: Any = nn.modules.module
     if any(getattr(everywhere, kind, None) for kind in EVERYWHERE):
-        raise CannotPlanError("there are hooks on all modules, which want to see every step")
+        raise CannotPlanError(Code.HOOKS, "there are hooks on all modules, which want to see every step")
 
 
 def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structure, state: Structure) -> None:
     """Raises `CannotPlanError` for what can be seen without a trace."""
     if hasattr(cell, "_orig_mod"):
-        raise CannotPlanError("the cell was compiled by torch.compile")
+        raise CannotPlanError(Code.COMPILED_CELL, "the cell was compiled by torch.compile")
     lazy = [name for name, weight in weights.items() if is_lazy(weight)]
     if lazy:
-        raise CannotPlanError(f"{lazy[0]} is a weight of a lazy layer, which gets its shape at the first run")
+        raise CannotPlanError(
+            Code.LAZY, f"{lazy[0]} is a weight of a lazy layer, which gets its shape at the first run"
+        )
     if isinstance(cell, nn.Module):
         _check_hooks(cell)
     leaves = [*flatten(inputs), *flatten(state)]
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise CannotPlanError(f"the state holds {type(leaf).__name__}, not only tensors")
+            raise CannotPlanError(Code.STATE, f"the state holds {type(leaf).__name__}, not only tensors")
     batch_size, device = leaves[0].shape[1], leaves[0].device
     for leaf in flatten(state):
         if not leaf.dim() or leaf.shape[0] != batch_size:
-            raise CannotPlanError(f"a state of shape {list(leaf.shape)} has no row for each of {batch_size}")
+            raise CannotPlanError(
+                Code.STATE, f"a state of shape {list(leaf.shape)} has no row for each of {batch_size}"
+            )
     for tensor in [*leaves, *weights.values()]:
         if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer) or tensor.layout != torch.strided:
-            raise CannotPlanError(f"a tensor is of a special kind, {type(tensor).__name__} ({tensor.layout})")
+            raise CannotPlanError(
+                Code.SPECIAL_TENSOR, f"a tensor is of a special kind, {type(tensor).__name__} ({tensor.layout})"
+            )
         if tensor.device != device:
-            raise CannotPlanError(f"tensors are on different devices, {tensor.device} and {device}")
+            raise CannotPlanError(Code.DEVICES, f"tensors are on different devices, {tensor.device} and {device}")
 
 
 def _check_hooks(cell: nn.Module) -> None:
-    for path, module in named_modules(cell):
+    for path, module in _named_modules(cell):
         for kind in HOOKS:
             if getattr(module, kind):
-                raise CannotPlanError(f"{path or 'the cell'} has hooks ({kind[1:]}), which want to see every step")
+                raise CannotPlanError(
+                    Code.HOOKS, f"{path or 'the cell'} has hooks ({kind[1:]}), which want to see every step"
+                )
 
 
-def _why(error: Exception, what: str) -> str:
-    kind, text = type(error).__name__, str(error).strip().split("\n")[0]
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.line for frame in frames if not frame.filename.startswith((TORCH, ENGINE)) and frame.line]
-    place = f", in `{lines[-1]}`" if lines else ""
-    data_dependent = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
-    if kind in data_dependent:
-        return f"the step's control flow or shapes depend on the values of tensors{place}"
-    return f"{what}: {kind}: {text}{place}"
+def _named_modules(cell: nn.Module) -> list[tuple[str, nn.Module]]:
+    """`cell.named_modules()`, with types."""
+    return list(cell.named_modules())  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _leaf(tensor: Tensor, axes: int, wanted: bool) -> Leaf:

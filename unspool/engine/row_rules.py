@@ -13,6 +13,7 @@ from torch import Tensor
 from unspool.engine.along import ALONG
 from unspool.engine.graph import Node, aten, is_pointwise, value
 from unspool.engine.labels import SUMMED, Axis, Label, MixedError
+from unspool.engine.reasons import Code
 from unspool.engine.sums import is_zero
 
 
@@ -30,7 +31,7 @@ def apply_rule(node: Node, labels: dict[Node, Label]) -> Label:
         return _along(node, labels, ALONG[node.target](node))
     rule = RULES.get(node.target)
     if rule is None:
-        raise MixedError("is an operation of which it is not known whether it keeps rows apart")
+        raise MixedError("is an operation of which it is not known whether it keeps rows apart", Code.UNKNOWN_OPERATION)
     return rule(node, labels)
 
 

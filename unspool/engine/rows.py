@@ -11,9 +11,9 @@ from typing import Any
 
 from torch import fx
 
-from unspool.engine.graph import Node, aten, is_size, source_of, value
+from unspool.engine.graph import Node, aten, is_size, line_of_node, value
 from unspool.engine.labels import SHARED, SUMMED, Axis, Label, MixedError
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.row_rules import MAKERS, SIZED, apply_rule, axis_in, has_rows
 from unspool.engine.sums import follow_sums, is_zero
 
@@ -35,7 +35,8 @@ def follow_rows(graph: fx.Graph, rows: Node) -> dict[Node, Label]:
             _check_sizes(node)
             labels[node] = _label(node, labels, rows)
         except MixedError as error:
-            raise CannotPlanError(f"{_name(node)} {error}{_place(node)}") from None
+            message, operation = f"{_name(node)} {error}", str(node.target)
+            raise CannotPlanError(error.code, message, operation=operation, line=line_of_node(node)) from None
     return labels
 
 
@@ -43,10 +44,12 @@ def check_result_rows(labels: dict[Node, Label], per_row: Iterable[Any], sums: I
     """Raises unless results have their rows in front, and gradients of weights are sums over rows."""
     for node in per_row:
         if node is not None and labels[node] != Axis(0):
-            raise CannotPlanError(f"a result of the step does not have its rows in front: {labels[node]}")
+            raise CannotPlanError(
+                Code.MIXED_ROWS, f"a result of the step does not have its rows in front: {labels[node]}"
+            )
     for node in sums:
         if node is not None and labels[node] != SUMMED and not is_zero(node):
-            raise CannotPlanError("a weight has a gradient that is no sum over rows")
+            raise CannotPlanError(Code.MIXED_ROWS, "a weight has a gradient that is no sum over rows")
 
 
 def _check_sizes(node: Node) -> None:
@@ -57,9 +60,9 @@ def _check_sizes(node: Node) -> None:
     place = 0 if node.target in MAKERS else 1 if node.target in SIZED else None
     told: list[Any] = [] if place is None else node.args[place]
     if any(each not in told for each in sizes):
-        raise MixedError("computes with the number of rows")
+        raise MixedError("computes with the number of rows", Code.ROW_COUNT)
     if node.target is aten.full.default and isinstance(node.args[1], fx.Node):
-        raise MixedError("computes with the number of rows")
+        raise MixedError("computes with the number of rows", Code.ROW_COUNT)
 
 
 def _label(node: Node, labels: dict[Node, Label], rows: Node) -> Label:
@@ -81,8 +84,3 @@ def _label(node: Node, labels: dict[Node, Label], rows: Node) -> Label:
 
 def _name(node: Node) -> str:
     return str(node.target).removeprefix("aten.").split(".")[0]
-
-
-def _place(node: Node) -> str:
-    line = source_of(node)
-    return f", in `{line}`" if line else ""

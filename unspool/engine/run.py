@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +10,15 @@ import torch
 from torch import Tensor
 
 from unspool.engine import plain
+from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.layout import Layout
 from unspool.engine.memory import Memory, default_memory
 from unspool.engine.planned import Call
 from unspool.engine.planning import plan_of
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.random import RandomState
+from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.replay import Replay
 from unspool.structure import Structure, flatten, unflatten_as
-
-log = logging.getLogger("unspool")
 
 
 @dataclass(frozen=True)
@@ -64,19 +63,33 @@ def run(
     """
     try:
         call, tensors = prepare(cell, inputs, lengths, state, output_dtype, options, owner)
-    except CannotPlanError as reason:
-        _say_once(cell, str(reason))
+    except CannotPlanError as error:
+        fall_back(cell, "runs in the plain loop, one step after another", error.reason)
         return plain.run(cell, inputs, lengths, state, output_dtype)
+    _say_interpreted(cell, call)
+    random = RandomState(call.layout.device) if call.plan.is_random else None
     try:
         results = call.run(tensors)
     except torch.OutOfMemoryError:
         raise
     except (IndexError, RuntimeError, ValueError) as error:
         # An id out of range, say: the cell itself has more to say about it.
-        _say_once(cell, f"its plan failed ({type(error).__name__}: {error})")
-        return plain.run(cell, inputs, lengths, state, output_dtype)
+        if random is not None:
+            random.restore()
+        found = plain.run(cell, inputs, lengths, state, output_dtype)
+        if is_strict():
+            raise
+        report_fault(cell, error)
+        return found
+    _say_interpreted(cell, call)  # a compiler may have failed only now
     outputs = len(flatten(cell.output_size))
     return unflatten_as(cell.output_size, results[:outputs]), unflatten_as(state, results[outputs:])
+
+
+def _say_interpreted(cell: Any, call: Call) -> None:
+    for phase in (call.schedule.forward, call.schedule.adjoint):
+        if phase is not None and phase.interpreted is not None and phase.interpreted.code is not Code.ASKED:
+            fall_back(cell, "is interpreted, not compiled", phase.interpreted)
 
 
 def prepare(
@@ -96,13 +109,13 @@ def prepare(
     leaves = flatten(inputs)
     (steps, batch_size), device = leaves[0].shape[:2], leaves[0].device
     if steps == 0 or batch_size == 0:
-        raise CannotPlanError("there is nothing to run")
+        raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
     ready = plan_of(cell, inputs, state, output_dtype, same_containers=lengths is not None, owner=owner)
     plan, weights, adjoint = ready.plan, ready.weights, ready.adjoint
     tensors = [*weights.values(), *leaves, *flatten(state), *ready.memory.values()]
     layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
     if layout.steps == 0:
-        raise CannotPlanError("there is nothing to run")
+        raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
     call = Call(
         plan,
         layout,
@@ -128,13 +141,3 @@ def _default_chunk(steps: int, batch_size: int, device: torch.device) -> int:
         return LEAST_STEPS
     most = max(LEAST_STEPS, -(-ENOUGH_ROWS // batch_size))
     return -(-steps // -(-steps // most))  # chunks of much the same length
-
-
-_said: set[tuple[str, str]] = set()
-
-
-def _say_once(cell: Any, reason: str) -> None:
-    key = (type(cell).__qualname__, reason)
-    if key not in _said:
-        _said.add(key)
-        log.info("%s runs in the plain loop: %s", *key)

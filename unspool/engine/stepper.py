@@ -6,21 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 
 from unspool.engine.counts import Counts
 from unspool.engine.parts import Values
 from unspool.engine.planning import plan_of
-from unspool.engine.watch import Watch
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
-
-
-def is_portable(module: Any) -> bool:
-    """Whether a cell made around it can be told from the next one made around it by its values alone.
-
-    If not, as with a function that closes over something, each has to be planned by itself.
-    """
-    return isinstance(module, nn.Module) and Watch(module).portable
 
 
 class Stepper:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -20,13 +21,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.decompositions import DECOMPOSITIONS, OpenCells
 from unspool.engine.graph import aten
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import CannotPlanError, Code
 from unspool.sizes import shape_of
 from unspool.step import CheckedCell
 from unspool.structure import Structure, flatten, unflatten_as
 
 ROWS_HINT = 7919
 """What the tracer believes the number of rows to be: a prime that no other size is likely to share."""
+
+
+FEW_ROWS = 3
+"""The rows of a rehearsal."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,7 @@ def trace(
     same_containers: bool,
     adjoint: bool,
     memory: dict[str, Leaf] | None = None,
+    rehearse: Callable[[Callable[[], Any]], None] | None = None,
 ) -> Trace:
     """Traces one step of `cell`, with its `weights` lifted to inputs of the graph.
 
@@ -122,6 +128,7 @@ def trace(
         output_dtype: the dtype of the outputs.
         same_containers: whether outputs must have the containers of `cell.output_size`.
         adjoint: whether gradients are traced at all.
+        rehearse: is given the step, to run it without values before it is traced.
 
     Raises:
         CannotPlanError: if the step cannot be traced for every number of rows.
@@ -139,7 +146,7 @@ def trace(
     wanted += [leaf.differentiable for leaf in state_leaves]
     counts = [len(weights), len(input_leaves), len(state_leaves), len(output_leaves), len(state_leaves)]
 
-    def step(*values: Tensor) -> Any:
+    def step(rows: Any, adjoint: bool, *values: Tensor) -> Any:
         lifted, x, s, d_outputs, d_new_state = _cut([value.detach() for value in values], counts)
         sources = [*lifted, *x, *s]
         for value, want in zip(sources, wanted, strict=True):
@@ -155,7 +162,7 @@ def trace(
             name for name, value, version in zip(weights, lifted, versions, strict=True) if value._version != version
         ]
         if mutated:
-            raise CannotPlanError(f"the step changes {', '.join(mutated)} in place")
+            raise CannotPlanError(Code.CHANGES, f"the step changes {', '.join(mutated)} in place")
         results, new = flatten(output), [*flatten(new_state), *remembered]
         ends = [(y, d) for y, d in zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if y.requires_grad]
         with torch.autocast(device.type, enabled=False):  # backward runs outside of the caller's autocast
@@ -166,11 +173,12 @@ def trace(
     # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
     nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
     with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing:
+        row_leaves = [*input_leaves, *state_leaves, *output_leaves, *state_leaves]
+        if rehearse is not None:
+            rehearse(lambda: _without_values(step, weights.values(), row_leaves))
         with mode:
-            row_leaves = [*input_leaves, *state_leaves, *output_leaves, *state_leaves]
-            fakes = [torch.empty_strided(w.shape, w.stride(), dtype=w.dtype, device=w.device) for w in weights.values()]
-            fakes += [torch.empty((rows, *each.shape), dtype=each.dtype, device=each.device) for each in row_leaves]
-        module = _make_graph(step, fakes)
+            fakes = _arguments(rows, weights.values(), row_leaves)
+        module = _make_graph(partial(step, rows, adjoint), fakes)
         if any(_mutates(node) for node in module.graph.nodes):
             module = _make_graph(torch.func.functionalize(fx.Interpreter(module).run), fakes)
     _check_holds_for_any_rows(mode)
@@ -185,6 +193,18 @@ def trace(
     lifted, x, s, d_outputs, d_new_state = _cut(placeholders, counts)
     remembered = s[len(s) - len(memory) :]
     return Trace(graph, count, lifted, x, s, remembered, d_outputs, d_new_state, literals, constants)
+
+
+def _arguments(rows: Any, weights: Iterable[Tensor], by_row: Iterable[Leaf]) -> list[Tensor]:
+    """Tensors like the weights, and with so many rows like the leaves."""
+    like_weights = [torch.empty_strided(w.shape, w.stride(), dtype=w.dtype, device=w.device) for w in weights]
+    return like_weights + [torch.empty((rows, *leaf.shape), dtype=leaf.dtype, device=leaf.device) for leaf in by_row]
+
+
+def _without_values(step: Callable[..., Any], weights: Iterable[Tensor], by_row: Iterable[Leaf]) -> None:
+    """Runs a step forward on a few rows without values, which is much quicker than on any number of them."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        step(FEW_ROWS, False, *_arguments(FEW_ROWS, weights, by_row))
 
 
 def _make_graph(function: Any, fakes: list[Tensor]) -> fx.GraphModule:
@@ -231,7 +251,7 @@ def _check_holds_for_any_rows(mode: FakeTensorMode) -> None:
     assert environment is not None
     if environment.replacements or environment.guards:
         conditions = [str(guard.expr) for guard in environment.guards] or [str(environment.replacements)]
-        raise CannotPlanError(f"the step depends on the number of rows ({', '.join(conditions)})")
+        raise CannotPlanError(Code.ROW_COUNT, f"the step depends on the number of rows ({', '.join(conditions)})")
 
 
 def _mutates(node: fx.Node) -> bool:

@@ -1,5 +1,13 @@
 """Why an emitter does not run a core."""
 
+from __future__ import annotations
+
+from unspool.engine.reasons import Code, Reason
+
 
 class CannotEmitError(Exception):
     """The emitter cannot, or may not, run it: a reason for people to read."""
+
+    def __init__(self, message: str, code: Code = Code.NO_FORM) -> None:
+        super().__init__(message)
+        self.reason = Reason(code, message)

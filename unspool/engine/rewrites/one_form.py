@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx
 
 from unspool.engine.graph import Node, aten, calls, insert, is_call, is_size, replace, terms_of, value
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import CannotPlanError, Code
 
 
 def name_sizes(graph: fx.Graph, rows: Node) -> None:
@@ -49,10 +49,10 @@ def _size(size: Any, rows: Node) -> Node:
     expression: Any = size.node.expr
     row: Any = value(rows).node.expr
     if expression.free_symbols - row.free_symbols:
-        raise CannotPlanError("the step's control flow or shapes depend on the values of tensors")
+        raise CannotPlanError(Code.VALUES, "the step's control flow or shapes depend on the values of tensors")
     times = int(expression.subs(row, 1))
     if expression != times * row:
-        raise CannotPlanError(f"a size in the step is no multiple of the number of rows: {expression}")
+        raise CannotPlanError(Code.ROW_COUNT, f"a size in the step is no multiple of the number of rows: {expression}")
     graph = rows.graph
     last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     with graph.inserting_after(last):

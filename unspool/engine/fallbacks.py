@@ -1,0 +1,128 @@
+"""Nobody slows down unknowingly: a fallback warns, tells the log, or is an error, as the user wants."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from unspool.engine.reasons import TORCH, Code, Reason
+
+log = logging.getLogger("unspool")
+
+UNSPOOL = str(Path(__file__).parents[1])
+
+
+class PerformanceWarning(UserWarning):
+    """A cell runs more slowly than it could: step by step, or interpreted where a compiler is at hand.
+
+    It is said once for each class of cells and reason, with the line and what to change.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", PerformanceWarning)  # for cells that are to run so
+    """
+
+
+class StrictError(RuntimeError):
+    """A fallback where `strict` allows none.
+
+    Args:
+        text: what happens, and what to change.
+        reason: why.
+    """
+
+    def __init__(self, text: str, reason: Reason) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+_strict: ContextVar[bool | None] = ContextVar("strict", default=None)
+
+
+@contextmanager
+def strict(enabled: bool = True) -> Generator[None, None, None]:
+    """Turns every fallback inside of the block into an error, whatever its reason.
+
+    `UNSPOOL_STRICT=1` in the environment does so for a whole program; `strict(False)` allows fallbacks in a block.
+
+    Raises:
+        StrictError: from a loop in the block whose cell would run in the plain loop, or whose core would be interpreted.
+
+    >>> import torch
+    >>> from unspool import LSTMCell, dynamic_rnn
+    >>> with strict():
+    ...     outputs, state = dynamic_rnn(LSTMCell(4), torch.zeros(2, 5, 3), dtype=torch.float32)
+    """
+    if not isinstance(enabled, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"enabled must be a bool, but is {enabled!r}")
+    token = _strict.set(enabled)
+    try:
+        yield
+    finally:
+        _strict.reset(token)
+
+
+def is_strict() -> bool:
+    """Whether a fallback is an error here."""
+    asked = _strict.get()
+    return os.environ.get("UNSPOOL_STRICT", "0") not in ("", "0") if asked is None else asked
+
+
+_said: set[tuple[str, str, Reason]] = set()
+
+
+def fall_back(cell: Any, what: str, reason: Reason) -> None:
+    """Says that a cell runs otherwise than it could.
+
+    Args:
+        cell: the cell.
+        what: what becomes of it, after its name: "runs in the plain loop".
+        reason: why.
+
+    Raises:
+        StrictError: if nothing may fall back.
+    """
+    if reason.code is Code.NOTHING_TO_RUN:
+        return
+    kind = type(cell)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    text = f"{kind.__qualname__} {what}: {reason}."
+    if reason.advice is not None:
+        text = f"{text} {reason.advice}"
+    if is_strict():
+        raise StrictError(text, reason)
+    if (name, what, reason) in _said:
+        return
+    if len(_said) < MOST_SAID:
+        _said.add((name, what, reason))
+    log.info("%s %s: %s", kind.__qualname__, what, reason)
+    if not reason.code.asked:
+        warnings.warn(text, PerformanceWarning, stacklevel=_users_level())
+
+
+MOST_SAID = 10_000
+"""What is remembered as said; beyond that, things may be said again."""
+
+
+def report_fault(cell: Any, error: BaseException) -> None:
+    """Says that a plan failed where the plain loop does not: a fault of the engine, not of the cell."""
+    kind = type(cell).__qualname__
+    text = (
+        f"the plan of {kind} failed ({type(error).__name__}: {error}), but its plain loop did not: a fault of the engine. "
+        "The result is the plain loop's. Please report it, with the cell."
+    )
+    warnings.warn(text, RuntimeWarning, stacklevel=_users_level())
+
+
+def _users_level() -> int:
+    """How far up the stack the user's code is, for whoever called the caller of this."""
+    level, frame = 2, sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith((UNSPOOL, TORCH)):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,356 @@
+"""Fingerprint of a cell: everything that the code of its step can reach, as one hashable key.
+
+A trace takes numbers, flags and functions as they are at the time, so a plan holds while those are the same. They are
+found by following references from the cell: the attributes that reachable code names, classes along the MRO, functions
+with their closures, defaults and globals, containers and arrays by content. An attribute that no reachable code names
+cannot be read by it, and may change.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import types
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unspool.cells.building import Buildable
+from unspool.engine.guards.names import is_fixed, names_of, nested
+from unspool.engine.guards.slots import BOOKKEEPING, BYTES, HOOKS, Absent, Reader, atom, globals_of, slots_of
+
+MOST_NODES = 20_000
+"""Objects that a step may reach; beyond that, to look at all of them would take longer than the loop."""
+MOST_BYTES = 1 << 16
+"""Bytes of an array that is compared by content at every call."""
+
+CALLED_BY_TORCH = {"forward", "backward", "setup_context", "jvp", "vjp", "vmap"}
+"""Methods that run without being named by the step."""
+MAKING = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__del__", "__class_getitem__"}
+SHOWING = {"__repr__", "__str__", "__doc__", "__module__", "__annotations__", "__reduce__", "__reduce_ex__"}
+"""Names that every class has and that change no number."""
+READ_BY_LOOPS = {"output_size", "state_size", "row_buffers", "training"}
+GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
+
+
+class CannotGuardError(Exception):
+    """The step reads something of which it cannot be told whether it has changed. The text names it."""
+
+
+class Same:
+    """An object as a part of a key, compared by identity and kept alive."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+
+@dataclass(frozen=True)
+class Node:
+    """An object that the step reaches.
+
+    Args:
+        value: the object.
+        path: how people refer to it.
+        read: lists the values of its slots.
+        parent: the number of the node through which it was reached, and its place among that one's slots.
+        by_content: whether what `read` returns is compared by value, not by identity.
+    """
+
+    value: Any
+    path: str
+    read: Reader
+    names: list[str]
+    parent: tuple[int, int]
+    by_content: bool = False
+
+
+class Fingerprint:
+    """What the step of a cell can reach.
+
+    Tensors are marked by their shapes alone, since a plan reads them at every call.
+
+    Raises:
+        CannotGuardError: if something that it reaches cannot be told from what it will be later.
+
+    >>> linear = nn.Linear(2, 3)
+    >>> before = Fingerprint(linear)
+    >>> linear.eval().bias.data.zero_()
+    tensor([0., 0., 0.])
+    >>> Fingerprint(linear).differences(before)
+    ['training']
+    """
+
+    def __init__(self, cell: Any) -> None:
+        self.tensors: list[Tensor] = []
+        """The tensors that the step may read, parameters and buffers of its modules among them, always in one order."""
+        self.codes: dict[int, types.CodeType] = {}
+        """The code that may run in a step, by its identity."""
+        self.nodes: list[Node] = []
+        self.read: dict[int, tuple[str, ...]] = {}
+        """The names that are read of Python modules and among the globals of functions, by the number of their node."""
+        self._numbers: dict[int, int] = {}
+        self._queue: deque[tuple[int, bool]] = deque()
+        self._unread: deque[types.CodeType] = deque()
+        self._entries: list[tuple[int, str, Hashable]] = []
+        self._names = dict.fromkeys([*READ_BY_LOOPS, *CALLED_BY_TORCH])
+        self._computed = False
+        self._waiting: dict[str, list[tuple[int, int, Any]]] = {}
+        self._add(cell, "", (-1, 0), tolerant=False)
+        while self._queue or self._unread:
+            if self._unread:
+                self._name_all(self._unread.popleft())
+            else:
+                self._visit(*self._queue.popleft())
+        self.key: Hashable = tuple(self._entries)
+
+    def differences(self, other: Fingerprint) -> list[str]:
+        """The names of what is not the same."""
+        mine, theirs = self._by_path(), other._by_path()
+        return [path for path in {**mine, **theirs} if mine.get(path) != theirs.get(path)]
+
+    def _by_path(self) -> dict[str, Hashable]:
+        found: dict[str, Hashable] = {}
+        for number, slot, mark in self._entries:
+            path = _joined(self.nodes[number].path, slot)
+            found[path] = self.nodes[mark[1]].value.__class__ if _is_reference(mark) else mark  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]
+        return found
+
+    # -- marks --------------------------------------------------------------------------------------------------------
+
+    def _mark(self, value: Any, path: str, parent: tuple[int, int], tolerant: bool) -> Hashable:
+        """What tells a value from others: its own, or the number of its node."""
+        found = atom(value)
+        if found is not None:
+            return found
+        if value is Absent:
+            return "absent"
+        if isinstance(value, types.FunctionType) and is_fixed(value.__code__.co_filename):
+            self._reach(value.__code__)
+            return Same(value.__code__)
+        if isinstance(value, type) and is_fixed_class(value):
+            return Same(value)
+        return ("node", self._add(value, path, parent, tolerant))
+
+    def _add(self, value: Any, path: str, parent: tuple[int, int], tolerant: bool) -> int:
+        found = self._numbers.get(id(value))
+        if found is not None:
+            return found
+        number = self._numbers[id(value)] = len(self.nodes)
+        if number > MOST_NODES:
+            raise CannotGuardError(f"more than {MOST_NODES} objects can be reached from the step, {path} among them")
+        if isinstance(value, Tensor):
+            self.tensors.append(value)
+            self.nodes.append(Node(value, path, _nothing, [], parent))
+            look = (value.__class__, value.shape, value.dtype, value.device, value.requires_grad)
+            self._entries.append((number, "", look))
+            return number
+        if isinstance(value, types.ModuleType):
+            self.nodes.append(Node(value, path, _nothing, [], parent))
+            self._entries.append((number, "", value.__name__))
+        elif (content := _content_of(value, path)) is not None:
+            self.nodes.append(Node(value, path, content, [""], parent, by_content=True))
+            self._entries.append((number, "", (value.__class__, *content(value))))
+            return number
+        else:
+            slots = slots_of(value)
+            opaque = slots is None or isinstance(value, GENERATORS)
+            if opaque and not tolerant:
+                raise CannotGuardError(f"{path or 'the cell'}, a {_kind(value)}, whose changes cannot be seen")
+            read, names = (_nothing, []) if slots is None or opaque else slots
+            self.nodes.append(Node(value, path, read, names, parent))
+            if opaque:
+                self._entries.append((number, "", ("opaque", id(value))))
+                return number
+        self._queue.append((number, tolerant))
+        return number
+
+    def _emit(self, number: int, slot: str, value: Any, place: int, tolerant: bool) -> None:
+        path = _joined(self.nodes[number].path, slot)
+        self._entries.append((number, slot, self._mark(value, path, (number, place), tolerant)))
+
+    # -- code ---------------------------------------------------------------------------------------------------------
+
+    def _reach(self, code: types.CodeType) -> None:
+        """Notes that the code of a function may run."""
+        if id(code) not in self.codes:
+            self.codes.update((id(each), each) for each in nested(code))
+            self._unread.append(code)
+
+    def _name_all(self, code: types.CodeType) -> None:
+        """Takes up all attributes that code names."""
+        names = names_of(code)
+        fixed = is_fixed(code.co_filename)
+        for name in names.attributes:
+            if name not in self._names:
+                self._names[name] = None
+                for number, place, value in self._waiting.pop(name, ()):
+                    self._emit(number, name, value, place, tolerant=False)
+                for number in list(self.read):
+                    self._look_up(number, name)
+        if names.computed and not fixed and not self._computed:
+            self._computed = True
+            waiting, self._waiting = self._waiting, {}
+            for name, slots in waiting.items():
+                for number, place, value in slots:
+                    self._emit(number, name, value, place, tolerant=False)
+
+    def _look_up(self, number: int, name: str) -> None:
+        """Takes up what a Python module has under a name."""
+        module = self.nodes[number].value
+        if isinstance(module, types.ModuleType) and name in module.__dict__ and name not in self.read[number]:
+            place = len(self.read[number])
+            self.read[number] = (*self.read[number], name)
+            value = module.__dict__[name]
+            if isinstance(value, types.ModuleType) or not is_fixed(getattr(module, "__file__", None) or "<frozen >"):
+                self._emit(number, name, value, place, tolerant=False)
+            else:
+                self._entries.append((number, name, atom(value) or Same(value)))
+
+    # -- visits -------------------------------------------------------------------------------------------------------
+
+    def _visit(self, number: int, tolerant: bool) -> None:
+        node = self.nodes[number]
+        value = node.value
+        if isinstance(value, types.ModuleType):
+            self.read[number] = ()
+            for name in [name for name in self._names if name in value.__dict__]:
+                self._look_up(number, name)
+        elif isinstance(value, types.FunctionType):
+            self._visit_function(number, value, tolerant)
+        elif isinstance(value, type):
+            self._visit_class(number, value)
+        elif isinstance(value, nn.Module):
+            self._visit_module(number, value)
+        elif node.names and node.names[0] == "__class__":
+            self._visit_instance(number, value)
+        else:
+            for place, (slot, each) in enumerate(zip(node.names, node.read(value), strict=True)):
+                self._emit(number, slot, each, place, tolerant)
+
+    def _visit_function(self, number: int, function: types.FunctionType, tolerant: bool) -> None:
+        code = function.__code__
+        self._entries.append((number, "__code__", Same(code)))
+        self._reach(code)
+        names = self.nodes[number].names
+        for place, value in enumerate(self.nodes[number].read(function)):
+            if names[place] not in ("__code__", "__globals__"):
+                self._emit(number, names[place], value, place, tolerant)
+        self.read[number] = names_of(code).globals
+        module = function.__globals__.get("__name__", "globals")
+        for place, (name, value) in enumerate(zip(self.read[number], globals_of(function, self.read[number]))):
+            mark = self._mark(value, f"{module}.{name}", (number, len(names) + place), tolerant=False)
+            self._entries.append((number, f"global {name}", mark))
+
+    def _visit_class(self, number: int, kind: type, *, made: bool = True) -> None:
+        node = self.nodes[number]
+        own = len(kind.__dict__)
+        values, names = node.read(kind), node.names
+        self._entries.append((number, "", Same(kind)))
+        self._visit_mro(number, kind)
+        if kind.__class__ is not type:
+            self._emit(number, "__class__", kind.__class__, 0, tolerant=False)
+        for place in range(len(values) - own, len(values)):
+            self._name_or_wait(number, names[place], values[place], place, implied=made or names[place] not in MAKING)
+
+    def _visit_mro(self, number: int, kind: type) -> None:
+        for place, base in enumerate(kind.__mro__[1:], 2):
+            if base.__module__ != "builtins":  # whose classes cannot be changed
+                self._add_class(base, (number, place))
+
+    def _add_class(self, kind: type, parent: tuple[int, int]) -> None:
+        """A class along an MRO: also of torch's classes, the methods are marked."""
+        if id(kind) not in self._numbers:
+            slots = slots_of(kind)
+            assert slots is not None
+            number = self._numbers[id(kind)] = len(self.nodes)
+            self.nodes.append(Node(kind, kind.__qualname__, *slots, parent))
+            self._visit_class(number, kind, made=False)
+
+    def _name_or_wait(self, number: int, name: str, value: Any, place: int, *, implied: bool) -> None:
+        """Takes up an attribute that code names or that runs without being named; else once it is named."""
+        special = implied and name.startswith("__") and name.endswith("__") and callable(value)
+        if name in SHOWING or (value is None and special):
+            return
+        if special or name in self._names or self._computed:
+            self._emit(number, name, value, place, tolerant=False)
+        else:
+            self._waiting.setdefault(name, []).append((number, place, value))
+
+    def _visit_module(self, number: int, module: nn.Module) -> None:
+        node, fixed = self.nodes[number], is_fixed_class(module.__class__)
+        values = node.read(module)
+        self._entries.append((number, "", Same(module.__class__)))
+        self._add_class(module.__class__, (number, 0))
+        own = module.__dict__
+        registered = sum(len(own[each]) for each in ("_parameters", "_buffers", "_modules"))
+        unread = BOOKKEEPING | {"built", "building"} if isinstance(module, Buildable) else BOOKKEEPING
+        start = len(values) - len(own) - registered
+        for place in range(start, len(values)):
+            name, value = node.names[place], values[place]
+            if place >= start + len(own) or (fixed and name not in unread):
+                self._emit(number, name, value, place, tolerant=fixed)
+            elif name not in unread:
+                self._name_or_wait(number, name, value, place, implied=False)
+        self._entries += [(number, kind, bool(own[kind])) for kind in HOOKS]
+
+    def _visit_instance(self, number: int, value: Any) -> None:
+        node, fixed = self.nodes[number], is_fixed_class(value.__class__)
+        values = node.read(value)
+        self._entries.append((number, "", Same(value.__class__)))
+        self._add_class(value.__class__, (number, 0))
+        for place, (name, each) in enumerate(zip(node.names, values, strict=True)):
+            if place == 0:
+                continue
+            if fixed or name.startswith("["):
+                self._emit(number, name, each, place, tolerant=fixed)
+            else:
+                self._name_or_wait(number, name, each, place, implied=False)
+
+
+def _nothing(_: Any) -> list[Any]:
+    return []
+
+
+def _content_of(value: Any, path: str) -> Reader | None:
+    """How to read a value that is compared by its bytes."""
+    kind = next((each for each in BYTES if isinstance(value, each)), None)
+    if kind is None or (isinstance(value, np.ndarray) and value.dtype == object):
+        return None
+    size = value.nbytes if hasattr(value, "nbytes") else memoryview(value).nbytes
+    if size > MOST_BYTES:
+        raise CannotGuardError(f"{path}, an array of {size} bytes, too many to be compared at every call")
+    read = BYTES[kind]
+    return lambda each: [read(each)]
+
+
+def is_fixed_class(kind: type) -> bool:
+    """Whether a class is torch's, Python's or this library's own."""
+    module = sys.modules.get(kind.__module__)
+    return kind.__module__ == "builtins" or is_fixed(getattr(module, "__file__", None) or "<frozen >")
+
+
+def _is_reference(mark: Hashable) -> bool:
+    return isinstance(mark, tuple) and len(mark) == 2 and mark[0] == "node"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _joined(path: str, slot: str) -> str:
+    if not slot or slot.startswith(("[", ".", "(", " ")):
+        return f"{path}{slot}"
+    return f"{path}.{slot}" if path else slot
+
+
+def _kind(value: Any) -> str:
+    return f"{value.__class__.__module__}.{value.__class__.__qualname__}".removeprefix("builtins.")

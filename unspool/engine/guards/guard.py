@@ -1,0 +1,157 @@
+"""A guard: whether everything that a step reads is as it was, told in a few microseconds.
+
+Each object that the step reaches has a probe, which lists what its slots hold and compares identities. If every probe
+finds what it found before, nothing has changed: an object that was replaced is missed by the probe of the one that
+held it. Objects are referred to weakly, or through the one that holds them, so that a guard keeps no cell alive;
+what cannot be referred to either way is compared by value.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from unspool.engine.guards.fingerprint import Fingerprint, Node, is_fixed_class
+from unspool.engine.guards.slots import Absent, Reader, atom, globals_of
+
+Place = tuple[int, int]
+"""The number of a probe, and a place among what it lists."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What the slots of one object held.
+
+    Args:
+        target: the object; None if it is found at `parent`.
+        parent: where it is among what an earlier probe lists.
+        read: lists the values of its slots.
+        keys: the names of its attributes, if it has a `__dict__`.
+        expected: their identities, or the values themselves, if they are `by_content`.
+        atoms: those of the values that never change, for values that are equal without being the same.
+    """
+
+    target: weakref.ref[Any] | None
+    parent: Place
+    read: Reader
+    keys: tuple[str, ...] | None
+    expected: list[Any]
+    atoms: list[Any]
+    by_content: bool
+
+
+class Guard:
+    """Tells whether a cell, or one made like it, is as it was.
+
+    >>> from torch import nn
+    >>> linear = nn.Linear(2, 3)
+    >>> guard = Guard(Fingerprint(linear))
+    >>> guard.check(linear) is None
+    False
+    >>> _ = linear.eval()
+    >>> guard.check(linear) is None
+    True
+
+    Args:
+        fingerprint: what the step reaches.
+        passing: tensors whose place matters, not their identity.
+    """
+
+    def __init__(self, fingerprint: Fingerprint, passing: Collection[Tensor] = ()) -> None:
+        self._probes: list[Probe] = []
+        self._numbers: dict[int, int] = {}
+        """The number of the probe of each node."""
+        self.places: dict[int, Place] = {}
+        """Where each tensor is listed, by its identity."""
+        ignored = {id(each) for each in passing}
+        self._any: dict[int, list[int]] = {}
+        for number, node in enumerate(fingerprint.nodes):
+            read = _reader(node, fingerprint.read.get(number, ()))
+            if read is not None:
+                self._add(number, node, read, ignored)
+        self._tensors = [weakref.ref(each) for each in fingerprint.tensors if id(each) not in ignored]
+
+    def _add(self, number: int, node: Node, read: Reader, ignored: Collection[int]) -> None:
+        values = read(node.value)
+        probe = self._numbers[number] = len(self._probes)
+        for place, value in enumerate(values):
+            if isinstance(value, Tensor):
+                self.places.setdefault(id(value), (probe, place))
+                if id(value) in ignored:
+                    self._any.setdefault(probe, []).append(place)
+        above, place = node.parent
+        # Comparing lists is quicker than comparing identities, where values may be kept alive: those of a library are.
+        by_content = node.by_content or (isinstance(node.value, type) and is_fixed_class(node.value))
+        expected = values if by_content else self._identities(probe, values)
+        atoms = [value if atom(value) is not None else Absent for value in values]
+        target = None if number == 0 else _weak(node.value)
+        parent = (self._numbers.get(above, -1), place)
+        keys = (
+            tuple(node.value.__dict__) if node.names[:1] == ["__class__"] and hasattr(node.value, "__dict__") else None
+        )
+        self._probes.append(Probe(target, parent, read, keys, expected, atoms, by_content))
+
+    def _identities(self, probe: int, values: list[Any]) -> list[int]:
+        found = list(map(id, values))
+        for place in self._any.get(probe, ()):
+            found[place] = 0
+        return found
+
+    def check(self, cell: Any) -> list[list[Any]] | None:
+        """What each probe lists, if everything is as it was; else None."""
+        found: list[list[Any]] = []
+        for tensor in self._tensors:
+            if tensor() is None:  # and something else has its identity now
+                return None
+        for number, probe in enumerate(self._probes):
+            if probe.target is not None:
+                target = probe.target()
+                if target is None:
+                    return None
+            elif number == 0:
+                target = cell
+            else:
+                above, place = probe.parent
+                target = found[above][place]
+            try:
+                values = probe.read(target)
+            except (AttributeError, TypeError, ValueError, RuntimeError):  # it is something else now
+                return None
+            if probe.keys is not None and tuple(target.__dict__) != probe.keys:
+                return None
+            now = values if probe.by_content else self._identities(number, values)
+            if now != probe.expected and (probe.by_content or not _equal(values, now, probe)):
+                return None
+            found.append(values)
+        return found
+
+
+def _equal(values: list[Any], now: list[int], probe: Probe) -> bool:
+    """Whether what is not the same is at least equal to the bit, and of a kind that never changes."""
+    if len(now) != len(probe.expected):
+        return False
+    for value, one, other, old in zip(values, now, probe.expected, probe.atoms, strict=True):
+        if one != other and (old is Absent or atom(value) != atom(old)):
+            return False
+    return True
+
+
+def _reader(node: Node, names: tuple[str, ...]) -> Reader | None:
+    if isinstance(node.value, types.FunctionType):
+        read = node.read
+        return (lambda function: [*read(function), *globals_of(function, names)]) if names else read
+    if isinstance(node.value, types.ModuleType):
+        return (lambda module: [module.__dict__.get(name, Absent) for name in names]) if names else None
+    return node.read if node.names else None
+
+
+def _weak(value: Any) -> weakref.ref[Any] | None:
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return None

@@ -1,0 +1,89 @@
+"""Names that a code object reads: which globals, and which attributes of whatever it gets hold of."""
+
+from __future__ import annotations
+
+import dis
+import sysconfig
+import types
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy
+import optree
+import sympy
+import torch
+
+UNSPOOL = str(Path(__file__).parents[2])
+TORCH = str(Path(torch.__file__).parent)
+NUMPY = str(Path(numpy.__file__).parent)
+FIXED = (TORCH, UNSPOOL, NUMPY, *(str(Path(package.__file__ or "").parent) for package in (optree, sympy)))
+"""Packages whose functions are taken as they are: what their globals hold does not change what a step computes."""
+STANDARD = sysconfig.get_paths()["stdlib"]
+INSTALLED = tuple({sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")})
+
+COMPUTED = {"getattr", "vars", "eval", "exec", "globals", "locals", "dir", "__dict__", "__getattribute__", "attrgetter"}
+"""Names by which code reads attributes whose names it computes."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a code object, and the functions defined in it, read by name.
+
+    Args:
+        globals: names looked up in the module, then among the builtins.
+        attributes: names of attributes, and strings that may be such names.
+        computed: whether attributes may be read whose names are not written down.
+    """
+
+    globals: tuple[str, ...]
+    attributes: tuple[str, ...]
+    computed: bool
+
+
+@lru_cache(maxsize=4096)
+def names_of(code: types.CodeType) -> Names:
+    """The names that `code` reads.
+
+    >>> def step(self, x):
+    ...     return scale * x + self.bias
+    >>> names_of(step.__code__)
+    Names(globals=('scale',), attributes=('bias',), computed=False)
+    """
+    named: dict[str, None] = {}
+    attributes: dict[str, None] = {}
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
+            named[instruction.argval] = None
+        elif instruction.opcode in dis.hasname:
+            attributes.update(dict.fromkeys(str(instruction.argval).split(".")))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner = names_of(constant)
+            named.update(dict.fromkeys(inner.globals))
+            attributes.update(dict.fromkeys(inner.attributes))
+        elif isinstance(constant, str) and constant.isidentifier():
+            attributes[constant] = None
+    computed = not COMPUTED.isdisjoint(named) or not COMPUTED.isdisjoint(attributes)
+    return Names(tuple(named), tuple(attributes), computed)
+
+
+@lru_cache(maxsize=4096)
+def is_fixed(file: str) -> bool:
+    """Whether code from `file` is torch's, Python's or this library's own: its globals are not guarded."""
+    if file.startswith(INSTALLED):
+        return file.startswith(FIXED)
+    return file.startswith((STANDARD, *FIXED)) or file.startswith("<frozen ")
+
+
+def is_installed(file: str) -> bool:
+    """Whether code is part of Python or of an installed package, and not of the user's program."""
+    return is_fixed(file) or file.startswith(INSTALLED)
+
+
+def nested(code: types.CodeType) -> list[types.CodeType]:
+    """`code` and every code object defined inside it."""
+    found = [code]
+    for each in found:  # which grows
+        found += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]
+    return found

@@ -1,0 +1,96 @@
+"""Puts back what a step has changed while it was traced: it may note down what a tracer shows it."""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from unspool.engine.guards.fingerprint import Fingerprint
+
+
+@contextmanager
+def restored(fingerprint: Fingerprint) -> Generator[None, None, None]:
+    """Leaves everything that a step reaches as it was before the block: containers, attributes, globals, closures."""
+    before = [
+        (node.value, _contents(node.value, fingerprint.read.get(k, ()))) for k, node in enumerate(fingerprint.nodes)
+    ]
+    try:
+        yield
+    finally:
+        for value, contents in before:
+            if contents is not None:
+                _put_back(value, contents)
+
+
+def _contents(value: Any, names: tuple[str, ...]) -> Any:
+    if isinstance(value, list | set | deque | bytearray):
+        return list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if isinstance(value, dict):
+        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, types.FunctionType):
+        own = value.__globals__
+        found = {name: own[name] for name in names if name in own}
+        return (found, names, [_closed(cell) for cell in value.__closure__ or ()])
+    if isinstance(value, types.ModuleType):
+        return {name: value.__dict__[name] for name in names if name in value.__dict__}
+    if isinstance(value, type):
+        return dict(value.__dict__)
+    return dict(value.__dict__) if hasattr(value, "__dict__") else None
+
+
+def _put_back(value: Any, contents: Any) -> None:
+    if isinstance(value, list | set | deque | bytearray | dict):
+        if _is_changed(list(value), list(contents)) or (  # pyright: ignore[reportUnknownArgumentType]
+            isinstance(value, dict) and _is_changed(list(value.values()), list(contents.values()))
+        ):
+            value.clear()
+            (value.update if isinstance(value, set | dict) else value.extend)(contents)
+    elif isinstance(value, np.ndarray):
+        if value.flags.writeable and value.tobytes() != contents.tobytes():
+            value[...] = contents
+    elif isinstance(value, types.FunctionType):
+        found, names, closed = contents
+        _put_back_names(value.__globals__, found, names)
+        for cell, content in zip(value.__closure__ or (), closed, strict=True):
+            if content is not cell and _closed(cell) is not content:
+                cell.cell_contents = content
+    elif isinstance(value, types.ModuleType):
+        _put_back_names(value.__dict__, contents, tuple(contents))
+    elif isinstance(value, type):
+        for name in [name for name, each in value.__dict__.items() if each is not contents.get(name, value)]:
+            if name in contents:
+                setattr(value, name, contents[name])
+            elif not name.startswith("__"):
+                delattr(value, name)
+    elif _is_changed(list(value.__dict__.items()), list(contents.items())):
+        value.__dict__.clear()
+        value.__dict__.update(contents)
+
+
+def _put_back_names(own: dict[str, Any], contents: dict[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        if name in contents and own.get(name) is not contents[name]:
+            own[name] = contents[name]
+        elif name not in contents:
+            own.pop(name, None)
+
+
+def _is_changed(now: list[Any], before: list[Any]) -> bool:
+    flat = [each for pair in now for each in pair] if now and isinstance(now[0], tuple) else now
+    old = [each for pair in before for each in pair] if before and isinstance(before[0], tuple) else before
+    return list(map(id, flat)) != list(map(id, old))
+
+
+def _closed(cell: types.CellType) -> Any:
+    """What a closure's cell holds; the cell itself if that is nothing."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return cell

@@ -1,0 +1,232 @@
+"""The slots of an object: everything it refers to that Python code can read or rebind, for each kind of object.
+
+A reader lists the values of an object's slots, always in the same order, `names` their names. What has no slots is an
+atom, which never changes; what has slots that cannot be listed is opaque.
+"""
+
+from __future__ import annotations
+
+import array
+import builtins
+import datetime
+import decimal
+import enum
+import functools
+import logging
+import re
+import types
+import weakref
+from collections import deque, namedtuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+Reader = Callable[[Any], list[Any]]
+
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+"""The attributes of a module that hold its hooks."""
+BOOKKEEPING = {name for name in nn.Module().__dict__ if name != "training"}
+"""The attributes that every module has for its own use."""
+
+
+class Absent:
+    """Stands for a slot that is empty."""
+
+
+# -- atoms ------------------------------------------------------------------------------------------------------------
+
+PLAIN = (int, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format)
+PRINTED = (complex, range, slice, np.dtype, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
+SAME = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.CodeType,
+    types.GenericAlias,
+    types.EllipsisType,
+    types.NotImplementedType,
+    type(namedtuple("_", "field").field),  # pyright: ignore[reportUntypedNamedTuple]
+    re.Pattern,
+    np.ufunc,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+    torch._ops._OpNamespace,  # pyright: ignore[reportPrivateUsage]
+    logging.Logger,
+)
+"""Objects that stay what they are."""
+
+
+def atom(value: Any) -> Hashable | None:
+    """What tells an unchangeable value from others, to the bit; None if `value` has slots.
+
+    >>> atom(0.0) == atom(-0.0), atom(1) == atom(True), atom(float("nan")) == atom(float("nan"))
+    (False, False, True)
+    """
+    kind = value.__class__
+    if kind in PLAIN:
+        return (kind, value)
+    if kind is float:
+        return (kind, value.hex())
+    if isinstance(value, np.generic):
+        return (kind, value.tobytes()) if value.dtype != object else None
+    if isinstance(value, enum.Enum):
+        return (kind, value.name)
+    if kind in PRINTED or isinstance(value, PRINTED):
+        return (kind, repr(value))
+    if isinstance(value, types.BuiltinFunctionType) and not isinstance(value.__self__, types.ModuleType | type | None):
+        return None  # bound to an object that may change
+    return (kind, value) if isinstance(value, SAME) else None
+
+
+# -- slots ------------------------------------------------------------------------------------------------------------
+
+
+def _read_module(module: nn.Module) -> list[Any]:
+    own = module.__dict__
+    weights, buffers, below = own["_parameters"], own["_buffers"], own["_modules"]
+    first, second, third, fourth = HOOKS
+    hooks = (not own[first], not own[second], not own[third], not own[fourth])
+    values = (*own.values(), *weights.values(), *buffers.values(), *below.values())
+    return [module.__class__, *hooks, *weights, *buffers, *below, *values]
+
+
+def _instance_reader(slots: tuple[str, ...]) -> Reader:
+    def read(value: Any) -> list[Any]:
+        own = getattr(value, "__dict__", {})
+        return [
+            value.__class__,
+            *own.values(),
+            *(getattr(value, name, Absent) for name in slots),
+            *_read_content(value),
+        ]
+
+    return read
+
+
+def _read_content(value: Any) -> list[Any]:
+    """What an instance of a subclass of a container contains."""
+    if isinstance(value, dict):
+        made = getattr(value, "default_factory", None)
+        return [made, *dict.keys(value), *dict.values(value)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return []
+
+
+def _slot_names(kind: type) -> tuple[str, ...]:
+    found: list[str] = []
+    for each in kind.__mro__:
+        names: Any = each.__dict__.get("__slots__", ())
+        for name in [names] if isinstance(names, str) else names:
+            if name not in ("__dict__", "__weakref__"):
+                mangled = f"_{each.__name__.lstrip('_')}{name}" if name.startswith("__") and name[-2:] != "__" else name
+                found.append(mangled)
+    return tuple(found)
+
+
+def _read_class(kind: type) -> list[Any]:
+    return [kind.__class__, *kind.__mro__, *kind.__dict__.values()]
+
+
+def _read_function(function: types.FunctionType) -> list[Any]:
+    closed = [_content(cell) for cell in function.__closure__ or ()]
+    return [function.__code__, function.__defaults__, function.__kwdefaults__, function.__globals__, *closed]
+
+
+def globals_of(function: types.FunctionType, names: Sequence[str]) -> list[Any]:
+    """What a function finds under global names."""
+    own = function.__globals__
+    return [own.get(name, _BUILTINS.get(name, Absent)) for name in names]
+
+
+_BUILTINS = builtins.__dict__
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not yet assigned
+        return Absent
+
+
+def _read_dict(value: Any) -> list[Any]:
+    return [*value, *value.values()]
+
+
+def _read_partial(value: Any) -> list[Any]:
+    return [value.func, value.args, value.keywords]
+
+
+def _read_property(value: Any) -> list[Any]:
+    return [value.fget, value.fset, value.fdel]
+
+
+SLOTS: dict[type, tuple[Reader, Callable[[Any], list[str]]]] = {
+    list: (list, lambda value: [f"[{k}]" for k in range(len(value))]),
+    types.FunctionType: (
+        _read_function,
+        lambda value: ["__code__", "__defaults__", "__kwdefaults__", "__globals__", *value.__code__.co_freevars],
+    ),
+    dict: (_read_dict, lambda value: [*(f" key {key!r}" for key in value), *(f"[{key!r}]" for key in value)]),
+    types.MethodType: (lambda value: [value.__func__, value.__self__], lambda _: [".__func__", ".__self__"]),
+    types.BuiltinFunctionType: (lambda value: [value.__self__], lambda _: [".__self__"]),
+    functools.partial: (_read_partial, lambda _: [".func", ".args", ".keywords"]),
+    property: (_read_property, lambda _: [".fget", ".fset", ".fdel"]),
+    staticmethod: (lambda value: [value.__func__], lambda _: [".__func__"]),
+    weakref.ref: (lambda value: [value()], lambda _: ["()"]),
+    functools._lru_cache_wrapper: (lambda value: [value.__wrapped__], lambda _: [".__wrapped__"]),  # pyright: ignore[reportPrivateUsage]
+}
+for _sequence in (tuple, set, frozenset, deque):
+    SLOTS[_sequence] = SLOTS[list]
+SLOTS[types.MappingProxyType] = SLOTS[dict]
+SLOTS[classmethod] = SLOTS[staticmethod]
+
+BYTES: dict[type, Callable[[Any], Any]] = {
+    bytearray: bytes,
+    memoryview: lambda value: value.tobytes(),
+    array.array: lambda value: (value.typecode, value.tobytes()),
+    np.ndarray: lambda value: (value.dtype.str, value.shape, value.tobytes()),
+}
+"""What is compared by its contents, byte by byte."""
+
+
+def slots_of(value: Any) -> tuple[Reader, list[str]] | None:
+    """How to read the slots of `value`, and their names; None if they cannot be listed."""
+    kind = value.__class__
+    found = SLOTS.get(kind)
+    if found is not None:
+        return found[0], found[1](value)
+    if isinstance(value, nn.Module):
+        return _read_module, _names_of_module(value)
+    if isinstance(value, type):
+        return _read_class, ["__class__", *("__mro__" for _ in value.__mro__), *value.__dict__]
+    if _is_defined_in_python(kind):
+        content = [f"[{k}]" for k in range(len(_read_content(value)))]
+        slots = _slot_names(kind)
+        return _instance_reader(slots), ["__class__", *getattr(value, "__dict__", {}), *slots, *content]
+    return None
+
+
+def _names_of_module(module: nn.Module) -> list[str]:
+    own = module.__dict__
+    registered = [name for kind in ("_parameters", "_buffers", "_modules") for name in own[kind]]
+    return ["__class__", *HOOKS, *registered, *own, *registered]
+
+
+CONTAINERS = (dict, list, tuple, set, frozenset, deque, BaseException)
+
+
+def _is_defined_in_python(kind: type) -> bool:
+    """Whether everything that an instance has is in its `__dict__` and slots, and in the container that it is."""
+    if kind is types.SimpleNamespace:
+        return True
+    while kind.__base__ not in (object, None):
+        kind = kind.__base__  # pyright: ignore[reportAssignmentType]
+    return kind in CONTAINERS or not {"__dict__", "__slots__"}.isdisjoint(kind.__dict__)
