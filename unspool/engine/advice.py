@@ -24,15 +24,17 @@ ADVICE: dict[str, str] = {
     ),
     "ROW_COUNT": "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows.",
     "MIXED_ROWS": _ROWS,
-    "UNKNOWN_OPERATION": "Write it with other operations of torch; common ones are known. If it is common, please report it.",
+    "UNKNOWN_OPERATION": (
+        "Write it with other operations of torch; common ones are known. If it is common, please report it."
+    ),
     "DRAWS": (
         "Draw numbers for every row in front, such as torch.rand_like(h). What is drawn once a sequence is drawn in "
         "start_sequence()."
     ),
     "CHANGES": "Carry what changes in the state. What is drawn once a sequence is set in start_sequence().",
     "IMPURE": (
-        "Draw with torch (torch.rand_like(h), torch.bernoulli), carry counters in the state, and leave clocks, files and "
-        "printing to the code around the loop."
+        "Draw with torch (torch.rand_like(h), torch.bernoulli), carry counters in the state, and leave clocks, files "
+        "and printing to the code around the loop."
     ),
     "UNGUARDED": (
         "Let the step read numbers, strings, containers of these, functions and tensors; make a large array a buffer, "
@@ -49,7 +51,9 @@ ADVICE: dict[str, str] = {
     "SPECIAL_TENSOR": "Use ordinary dense tensors for weights, inputs and states.",
     "STATE": "Let every part of the state be a tensor with a row for each of the batch.",
     "FAULT": "Nothing in the cell: please report it, with the cell.",
-    "NO_FORM": "Nothing has to change: the step is right and planned. Write the line with other operations to have it compiled.",
+    "NO_FORM": (
+        "Nothing has to change: the step is right and planned. Write it with other operations to have it compiled."
+    ),
     "NO_COMPILER": "Install a C++ compiler (g++ or clang++), or name one in $CXX.",
     "COMPILER_FAILED": "Look at the compiler's message; $CXX names another compiler.",
 }

@@ -52,7 +52,7 @@ def strict(enabled: bool = True) -> Generator[None, None, None]:
     `UNSPOOL_STRICT=1` in the environment does so for a whole program; `strict(False)` allows fallbacks in a block.
 
     Raises:
-        StrictError: from a loop in the block whose cell would run in the plain loop, or whose core would be interpreted.
+        StrictError: from a loop in the block whose cell would run in the plain loop, or be interpreted.
 
     >>> import torch
     >>> from unspool import LSTMCell, dynamic_rnn
@@ -114,8 +114,8 @@ def report_fault(cell: Any, error: BaseException) -> None:
     """Says that a plan failed where the plain loop does not: a fault of the engine, not of the cell."""
     kind = type(cell).__qualname__
     text = (
-        f"the plan of {kind} failed ({type(error).__name__}: {error}), but its plain loop did not: a fault of the engine. "
-        "The result is the plain loop's. Please report it, with the cell."
+        f"the plan of {kind} failed ({type(error).__name__}: {error}), but its plain loop did not: a fault of the "
+        "engine. The result is the plain loop's. Please report it, with the cell."
     )
     warnings.warn(text, RuntimeWarning, stacklevel=_users_level())
 

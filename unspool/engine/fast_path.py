@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import optree
 from torch import Tensor
 
 from unspool.engine.graph import Node
-from unspool.engine.guards.fingerprint import Fingerprint
+from unspool.engine.guards.fingerprint import Fingerprint, Key
 from unspool.engine.guards.guard import Guard, Place
 from unspool.engine.parts import Values
 from unspool.engine.plan import Plan
@@ -27,6 +27,7 @@ class Ready:
         weights: the cell's weights by name.
         constants: the tensors that the step uses besides.
         adjoint: whether there will be gradients.
+        key: what the step reads besides tensors.
         memory: the cell's buffers with a row for each of the batch, by name.
     """
 
@@ -34,7 +35,8 @@ class Ready:
     weights: dict[str, Tensor]
     constants: Values
     adjoint: bool
-    memory: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    key: Key
+    memory: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Latest:
         tensors: where it lists the tensors that a plan knows the shapes of: all but the memory.
         constants: where it lists each tensor that the step uses besides its weights.
         adjoint: whether there were gradients.
+        key: what the step read.
         memory: where it lists the tensors with a row for each of the batch, by name: other ones in every batch.
     """
 
@@ -61,6 +64,7 @@ class Latest:
     tensors: list[Place]
     constants: dict[Node, Place]
     adjoint: bool
+    key: Key
     memory: dict[str, Place]
 
     @classmethod
@@ -81,6 +85,7 @@ class Latest:
             [guard.places[id(each)] for each in others],
             constants,
             ready.adjoint,
+            ready.key,
             {name: guard.places[id(each)] for name, each in ready.memory.items()},
         )
 
@@ -104,6 +109,7 @@ class Latest:
             {name: found[probe][k] for name, (probe, k) in self.weights.items()},
             {**self.plan.trace.literals, **{node: found[probe][k] for node, (probe, k) in self.constants.items()}},
             self.adjoint,
+            self.key,
             memory,
         )
 

@@ -146,7 +146,7 @@ def plan_of(
     if isinstance(plan, Reason):
         raise CannotPlanError.of(plan)
     constants = {**plan.trace.literals, **{node: fingerprint.tensors[k] for node, k in plan.hanging.items()}}
-    ready = Ready(plan, weights, constants, adjoint, memory)
+    ready = Ready(plan, weights, constants, adjoint, fingerprint.key, memory)
     with kept.lock:
         kept.latest[kind] = Latest.of(fingerprint, inputs, state, now, ready)
         if owner is not None:  # else nobody would find it

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unspool.engine.guards.fingerprint import Key
 from unspool.engine.layout import Layout
+from unspool.engine.planning import fingerprint_of
 from unspool.engine.trace import Lifted
 from unspool.step import CheckedCell
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
@@ -28,6 +30,7 @@ class Replay:
         output_dtype: the dtype of the outputs.
         layout: the rows of each step.
         steps: how many steps the outputs have.
+        key: what the step read when the loop ran.
     """
 
     cell: Any
@@ -38,6 +41,7 @@ class Replay:
     output_dtype: torch.dtype
     layout: Layout
     steps: int
+    key: Key
 
     @classmethod
     def of(
@@ -57,7 +61,16 @@ class Replay:
         """Outputs and final state, flat, from weights, inputs, state and memory, flat.
 
         It runs the same rows at the same steps as the plan, so that random numbers are drawn in the same order.
+
+        Raises:
+            RuntimeError: if the step would not be the one that ran.
         """
+        changes = fingerprint_of(self.cell).changes_since(self.key)
+        if changes:
+            raise RuntimeError(
+                f"{type(self.cell).__qualname__} has changed since the loop ran ({', '.join(changes)}), but gradients "
+                "of gradients (create_graph=True) run its step again: leave it as it is until backward"
+            )
         layout = self.layout
         first, second = len(self.names), len(self.names) + len(flatten(self.inputs))
         third = len(tensors) - len(self.memory)

@@ -124,7 +124,9 @@ def prepare(
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
         ready.constants,
-        Replay.of(cell, weights, ready.memory, inputs, state, output_dtype, layout, steps) if adjoint else None,
+        Replay.of(cell, weights, ready.memory, inputs, state, output_dtype, layout, steps, ready.key)
+        if adjoint
+        else None,
     )
     call.start()  # which may still find a reason
     return call, tensors

@@ -38,6 +38,12 @@ READ_BY_LOOPS = {"output_size", "state_size", "row_buffers", "training"}
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
 
 
+Key = tuple[tuple[int, str, Hashable], ...]
+"""For each slot of each object, by the number of the object: what tells its value from others."""
+TENSOR = " as a tensor"
+"""The slot under which a tensor's shape is noted."""
+
+
 class CannotGuardError(Exception):
     """The step reads something of which it cannot be told whether it has changed. The text names it."""
 
@@ -114,19 +120,21 @@ class Fingerprint:
                 self._name_all(self._unread.popleft())
             else:
                 self._visit(*self._queue.popleft())
-        self.key: Hashable = tuple(self._entries)
+        self.key: Key = tuple(self._entries)
 
     def differences(self, other: Fingerprint) -> list[str]:
         """The names of what is not the same."""
-        mine, theirs = self._by_path(), other._by_path()
-        return [path for path in {**mine, **theirs} if mine.get(path) != theirs.get(path)]
+        return self.changes_since(other.key, tensors=True)
 
-    def _by_path(self) -> dict[str, Hashable]:
-        found: dict[str, Hashable] = {}
-        for number, slot, mark in self._entries:
-            path = _joined(self.nodes[number].path, slot)
-            found[path] = self.nodes[mark[1]].value.__class__ if _is_reference(mark) else mark  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]
-        return found
+    def changes_since(self, key: Key, *, tensors: bool = False) -> list[str]:
+        """The names of what is not as it was when the key was made; of tensors, only if they count too."""
+        before = {(number, slot): mark for number, slot, mark in key}
+        now = {(number, slot): mark for number, slot, mark in self.key}
+        changed = [place for place in {**before, **now} if before.get(place) != now.get(place)]
+        places = [(number, slot) for number, slot in changed if tensors or slot != TENSOR]
+        # Numbers follow the order of discovery: past the first change in structure, they may mean something else.
+        named = [_joined(self.nodes[number].path, slot) for number, slot in places if number < len(self.nodes)]
+        return list(dict.fromkeys(name for name in named if name)) or ["the structure of the cell"] * bool(places)
 
     # -- marks --------------------------------------------------------------------------------------------------------
 
@@ -154,8 +162,10 @@ class Fingerprint:
         if isinstance(value, Tensor):
             self.tensors.append(value)
             self.nodes.append(Node(value, path, _nothing, [], parent))
-            look = (value.__class__, value.shape, value.dtype, value.device, value.requires_grad)
-            self._entries.append((number, "", look))
+            ordinary = type(value) in (nn.Parameter, nn.Buffer)
+            kind = Tensor if ordinary else type(value)
+            look = (kind, value.shape, value.dtype, value.device, value.requires_grad)
+            self._entries.append((number, TENSOR, look))
             return number
         if isinstance(value, types.ModuleType):
             self.nodes.append(Node(value, path, _nothing, [], parent))
@@ -248,9 +258,9 @@ class Fingerprint:
         for place, value in enumerate(self.nodes[number].read(function)):
             if names[place] not in ("__code__", "__globals__"):
                 self._emit(number, names[place], value, place, tolerant)
-        self.read[number] = names_of(code).globals
+        self.read[number] = named = names_of(code).globals
         module = function.__globals__.get("__name__", "globals")
-        for place, (name, value) in enumerate(zip(self.read[number], globals_of(function, self.read[number]))):
+        for place, (name, value) in enumerate(zip(named, globals_of(function, named), strict=True)):
             mark = self._mark(value, f"{module}.{name}", (number, len(names) + place), tolerant=False)
             self._entries.append((number, f"global {name}", mark))
 
@@ -340,10 +350,6 @@ def is_fixed_class(kind: type) -> bool:
     """Whether a class is torch's, Python's or this library's own."""
     module = sys.modules.get(kind.__module__)
     return kind.__module__ == "builtins" or is_fixed(getattr(module, "__file__", None) or "<frozen >")
-
-
-def _is_reference(mark: Hashable) -> bool:
-    return isinstance(mark, tuple) and len(mark) == 2 and mark[0] == "node"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 def _joined(path: str, slot: str) -> str:

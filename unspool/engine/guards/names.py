@@ -73,7 +73,7 @@ def is_fixed(file: str) -> bool:
     """Whether code from `file` is torch's, Python's or this library's own: its globals are not guarded."""
     if file.startswith(INSTALLED):
         return file.startswith(FIXED)
-    return file.startswith((STANDARD, *FIXED)) or file.startswith("<frozen ")
+    return file.startswith((STANDARD, *FIXED, "<frozen "))
 
 
 def is_installed(file: str) -> bool:
