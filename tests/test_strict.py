@@ -147,9 +147,7 @@ def test_a_plan_that_fails_alone_is_a_fault_of_the_engine_and_costs_no_result(mo
 
     torch.manual_seed(3)
     with torch.no_grad():
-        expected, _ = unspool.engine.plain.run(
-            Noisy(), INPUTS.transpose(0, 1), None, torch.zeros(2, 3), torch.float32
-        )
+        expected, _ = unspool.engine.plain.run(Noisy(), INPUTS.transpose(0, 1), None, torch.zeros(2, 3), torch.float32)
     failing(monkeypatch)
     torch.manual_seed(3)
     with pytest.warns(RuntimeWarning, match=r"the plan of .*Noisy failed .*out of order.* Please report it"):

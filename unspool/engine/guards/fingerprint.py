@@ -8,6 +8,7 @@ cannot be read by it, and may change.
 
 from __future__ import annotations
 
+import abc
 import random
 import sys
 import types
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.building import Buildable
-from unspool.engine.guards.names import is_fixed, names_of, nested
+from unspool.engine.guards.names import TORCH, is_fixed, is_fixed_module, names_of, nested
 from unspool.engine.guards.slots import BOOKKEEPING, BYTES, HOOKS, Absent, Reader, atom, globals_of, slots_of
 
 MOST_NODES = 20_000
@@ -112,9 +113,13 @@ class Fingerprint:
         self._unread: deque[types.CodeType] = deque()
         self._entries: list[tuple[int, str, Hashable]] = []
         self._names = dict.fromkeys([*READ_BY_LOOPS, *CALLED_BY_TORCH])
+        self._own_names: set[str] = set()
         self._computed = False
         self._waiting: dict[str, list[tuple[int, int, Any]]] = {}
         self._add(cell, "", (-1, 0), tolerant=False)
+        for module in (torch, nn.functional):
+            self._add(module, module.__name__, (-1, 0), tolerant=True)
+        self._add_class(Tensor, (-1, 0))
         while self._queue or self._unread:
             if self._unread:
                 self._name_all(self._unread.popleft())
@@ -146,9 +151,13 @@ class Fingerprint:
         if value is Absent:
             return "absent"
         if isinstance(value, types.FunctionType) and is_fixed(value.__code__.co_filename):
-            self._reach(value.__code__)
-            return Same(value.__code__)
+            code = value.__code__
+            if not (code.co_name.startswith("__") and code.co_filename.startswith(TORCH)):  # which read no attributes
+                self._reach(code)
+            return Same(value)
         if isinstance(value, type) and is_fixed_class(value):
+            if isinstance(value, abc.ABCMeta):
+                self._add_class(value, parent)
             return Same(value)
         return ("node", self._add(value, path, parent, tolerant))
 
@@ -166,7 +175,9 @@ class Fingerprint:
             kind = Tensor if ordinary else type(value)
             look = (kind, value.shape, value.dtype, value.device, value.requires_grad)
             self._entries.append((number, TENSOR, look))
-            return number
+            if not value.__dict__:
+                return number
+            self.nodes[number] = Node(value, path, _read_attributes, list(value.__dict__), parent)
         if isinstance(value, types.ModuleType):
             self.nodes.append(Node(value, path, _nothing, [], parent))
             self._entries.append((number, "", value.__name__))
@@ -203,6 +214,8 @@ class Fingerprint:
         """Takes up all attributes that code names."""
         names = names_of(code)
         fixed = is_fixed(code.co_filename)
+        if not fixed:
+            self._own_names.update((*names.attributes, *names.globals))
         for name in names.attributes:
             if name not in self._names:
                 self._names[name] = None
@@ -210,6 +223,9 @@ class Fingerprint:
                     self._emit(number, name, value, place, tolerant=False)
                 for number in list(self.read):
                     self._look_up(number, name)
+        for name in () if fixed else names.modules:
+            if name in sys.modules:
+                self._add(sys.modules[name], name, (-1, 0), tolerant=True)
         if names.computed and not fixed and not self._computed:
             self._computed = True
             waiting, self._waiting = self._waiting, {}
@@ -224,10 +240,13 @@ class Fingerprint:
             place = len(self.read[number])
             self.read[number] = (*self.read[number], name)
             value = module.__dict__[name]
-            if isinstance(value, types.ModuleType) or not is_fixed(getattr(module, "__file__", None) or "<frozen >"):
-                self._emit(number, name, value, place, tolerant=False)
+            fixed = is_fixed_module(module)
+            if isinstance(value, types.ModuleType) and name not in self._own_names:
+                self._entries.append((number, name, Same(value)))  # which only torch goes into
+            elif fixed and isinstance(value, type | types.FunctionType):
+                self._entries.append((number, name, Same(value)))
             else:
-                self._entries.append((number, name, atom(value) or Same(value)))
+                self._emit(number, name, value, place, tolerant=fixed)
 
     # -- visits -------------------------------------------------------------------------------------------------------
 
@@ -266,18 +285,25 @@ class Fingerprint:
 
     def _visit_class(self, number: int, kind: type, *, made: bool = True) -> None:
         node = self.nodes[number]
-        own = len(kind.__dict__)
-        values, names = node.read(kind), node.names
         self._entries.append((number, "", Same(kind)))
         self._visit_mro(number, kind)
         if kind.__class__ is not type:
             self._emit(number, "__class__", kind.__class__, 0, tolerant=False)
-        for place in range(len(values) - own, len(values)):
-            self._name_or_wait(number, names[place], values[place], place, implied=made or names[place] not in MAKING)
+        start = len(node.names) - len(kind.__dict__)
+        if is_fixed_class(kind):
+            special, others = _methods(kind)
+            self._entries.append((number, "special methods", special))
+            for place, name, value in others:
+                self._name_or_wait(number, name, value, start + place, implied=False)
+            return
+        for place, (name, value) in enumerate(kind.__dict__.items()):
+            self._name_or_wait(number, name, value, start + place, implied=made or name not in MAKING)
 
     def _visit_mro(self, number: int, kind: type) -> None:
-        for place, base in enumerate(kind.__mro__[1:], 2):
-            if base.__module__ != "builtins":  # whose classes cannot be changed
+        if isinstance(kind, abc.ABCMeta):
+            self._entries.append((number, "register", abc.get_cache_token()))
+        for place, base in enumerate(kind.__mro__[1:], 3):
+            if base.__module__ not in ("builtins", "torch._C"):  # whose classes cannot be changed
                 self._add_class(base, (number, place))
 
     def _add_class(self, kind: type, parent: tuple[int, int]) -> None:
@@ -330,8 +356,29 @@ class Fingerprint:
                 self._name_or_wait(number, name, each, place, implied=False)
 
 
+Others = list[tuple[int, str, Any]]
+_known: dict[type, tuple[list[Any], tuple[Same, ...], Others]] = {}
+"""What the classes of libraries have, which hardly ever changes."""
+
+
+def _methods(kind: type) -> tuple[tuple[Same, ...], Others]:
+    """The special methods of a library's class as a mark, and its other attributes, with their places."""
+    values = list(kind.__dict__.values())
+    known = _known.get(kind)
+    if known is None or known[0] != values:
+        items = list(enumerate(kind.__dict__.items()))
+        special = [value for _, (name, value) in items if name.startswith("__") and callable(value)]
+        others = [(place, name, value) for place, (name, value) in items if not name.startswith("__")]
+        known = _known[kind] = (values, tuple(map(Same, special)), others)
+    return known[1], known[2]
+
+
 def _nothing(_: Any) -> list[Any]:
     return []
+
+
+def _read_attributes(value: Any) -> list[Any]:
+    return list(value.__dict__.values())
 
 
 def _content_of(value: Any, path: str) -> Reader | None:
@@ -349,7 +396,7 @@ def _content_of(value: Any, path: str) -> Reader | None:
 def is_fixed_class(kind: type) -> bool:
     """Whether a class is torch's, Python's or this library's own."""
     module = sys.modules.get(kind.__module__)
-    return kind.__module__ == "builtins" or is_fixed(getattr(module, "__file__", None) or "<frozen >")
+    return module is not None and is_fixed_module(module)
 
 
 def _joined(path: str, slot: str) -> str:

@@ -8,6 +8,7 @@ what cannot be referred to either way is compared by value.
 
 from __future__ import annotations
 
+import operator
 import types
 import weakref
 from collections.abc import Collection
@@ -17,6 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from unspool.engine.guards.fingerprint import Fingerprint, Node, is_fixed_class
+from unspool.engine.guards.names import is_fixed_module
 from unspool.engine.guards.slots import Absent, Reader, atom, globals_of
 
 Place = tuple[int, int]
@@ -86,9 +88,9 @@ class Guard:
                     self._any.setdefault(probe, []).append(place)
         above, place = node.parent
         # Comparing lists is quicker than comparing identities, where values may be kept alive: those of a library are.
-        by_content = node.by_content or (isinstance(node.value, type) and is_fixed_class(node.value))
+        by_content = node.by_content or is_fixed(node.value)
         expected = values if by_content else self._identities(probe, values)
-        atoms = [value if atom(value) is not None else Absent for value in values]
+        atoms = [] if by_content else [value if atom(value) is not None else Absent for value in values]
         target = None if number == 0 else _weak(node.value)
         parent = (self._numbers.get(above, -1), place)
         keys = (
@@ -120,7 +122,7 @@ class Guard:
                 target = found[above][place]
             try:
                 values = probe.read(target)
-            except (AttributeError, TypeError, ValueError, RuntimeError):  # it is something else now
+            except (AttributeError, KeyError, TypeError, ValueError, RuntimeError):  # it is something else now
                 return None
             if probe.keys is not None and tuple(target.__dict__) != probe.keys:
                 return None
@@ -141,12 +143,20 @@ def _equal(values: list[Any], now: list[int], probe: Probe) -> bool:
     return True
 
 
+def is_fixed(value: Any) -> bool:
+    """Whether a class or module is a library's, so that what it holds may be kept alive."""
+    if isinstance(value, types.ModuleType):
+        return is_fixed_module(value)
+    return isinstance(value, type) and is_fixed_class(value)
+
+
 def _reader(node: Node, names: tuple[str, ...]) -> Reader | None:
     if isinstance(node.value, types.FunctionType):
         read = node.read
         return (lambda function: [*read(function), *globals_of(function, names)]) if names else read
     if isinstance(node.value, types.ModuleType):
-        return (lambda module: [module.__dict__.get(name, Absent) for name in names]) if names else None
+        get = operator.itemgetter(*names, *names[:1]) if names else None  # of one name it would return no tuple
+        return None if get is None else lambda module: list(get(module.__dict__))
     return node.read if node.names else None
 
 

@@ -24,6 +24,8 @@ INSTALLED = tuple({sysconfig.get_paths()[kind] for kind in ("purelib", "platlib"
 
 COMPUTED = {"getattr", "vars", "eval", "exec", "globals", "locals", "dir", "__dict__", "__getattribute__", "attrgetter"}
 """Names by which code reads attributes whose names it computes."""
+IMPORTING = {"modules", "import_module", "__import__"}
+"""Names by which code finds modules by strings."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,13 @@ class Names:
     Args:
         globals: names looked up in the module, then among the builtins.
         attributes: names of attributes, and strings that may be such names.
+        modules: names under which modules may be imported.
         computed: whether attributes may be read whose names are not written down.
     """
 
     globals: tuple[str, ...]
     attributes: tuple[str, ...]
+    modules: tuple[str, ...]
     computed: bool
 
 
@@ -48,24 +52,35 @@ def names_of(code: types.CodeType) -> Names:
     >>> def step(self, x):
     ...     return scale * x + self.bias
     >>> names_of(step.__code__)
-    Names(globals=('scale',), attributes=('bias',), computed=False)
+    Names(globals=('scale',), attributes=('bias',), modules=(), computed=False)
     """
     named: dict[str, None] = {}
     attributes: dict[str, None] = {}
+    modules: dict[str, None] = {}
+    strings: dict[str, None] = {}
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
             named[instruction.argval] = None
+        elif instruction.opname == "IMPORT_NAME":
+            modules[instruction.argval] = None
+            attributes.update(dict.fromkeys(instruction.argval.split(".")))
         elif instruction.opcode in dis.hasname:
-            attributes.update(dict.fromkeys(str(instruction.argval).split(".")))
+            attributes[instruction.argval] = None
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             inner = names_of(constant)
             named.update(dict.fromkeys(inner.globals))
             attributes.update(dict.fromkeys(inner.attributes))
-        elif isinstance(constant, str) and constant.isidentifier():
-            attributes[constant] = None
-    computed = not COMPUTED.isdisjoint(named) or not COMPUTED.isdisjoint(attributes)
-    return Names(tuple(named), tuple(attributes), computed)
+            modules.update(dict.fromkeys(inner.modules))
+        elif isinstance(constant, str) and constant.replace(".", "_").isidentifier():
+            attributes.update(dict.fromkeys(constant.split(".")))
+            strings[constant] = None
+    if not {"getenv", "environb", "expandvars"}.isdisjoint({*named, *attributes}):
+        attributes["environ"] = None
+    if not IMPORTING.isdisjoint({*named, *attributes}):
+        modules.update(strings)
+    computed = not COMPUTED.isdisjoint({*named, *attributes})
+    return Names(tuple(named), tuple(attributes), tuple(modules), computed)
 
 
 @lru_cache(maxsize=4096)
@@ -74,6 +89,16 @@ def is_fixed(file: str) -> bool:
     if file.startswith(INSTALLED):
         return file.startswith(FIXED)
     return file.startswith((STANDARD, *FIXED, "<frozen "))
+
+
+def is_fixed_module(module: types.ModuleType) -> bool:
+    """Whether a Python module is torch's, Python's or this library's own."""
+    if module.__name__.partition(".")[0] in ("torch", "numpy", "sympy", "optree", "unspool"):
+        return True
+    file = getattr(module, "__file__", None)
+    if file is not None:
+        return is_fixed(file)
+    return getattr(module.__spec__, "origin", None) in ("built-in", "frozen")
 
 
 def is_installed(file: str) -> bool:

@@ -7,8 +7,6 @@ NumPy's generators, and run no code that the fingerprint has not reached.
 
 from __future__ import annotations
 
-import datetime
-import io
 import sys
 import types
 from collections.abc import Callable, Generator
@@ -17,17 +15,37 @@ from typing import Any
 
 import optree
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unspool.engine.guards.names import INSTALLED, NUMPY, STANDARD, is_fixed, is_installed
+from unspool.engine.guards.names import FIXED, NUMPY, TORCH, is_fixed, is_installed
 from unspool.engine.guards.slots import atom
-from unspool.engine.reasons import CannotPlanError, Code, Line, line_of_frame
+from unspool.engine.reasons import CannotPlanError, Code, Line, Reason, line_of_frame
 
-CLOCKS = "time"
-"""The module whose functions tell another time at every call."""
-READS = {"open", "input", "urandom", "getrandom", "print", "write", "now", "today", "utcnow"}
-TALKING = ("linecache.py", "warnings.py", "tokenize.py", "traceback.py", "inspect.py")
-"""Modules of Python's that read files only to say something."""
+PURE = {
+    *("builtins", "math", "cmath", "operator", "functools", "itertools", "collections", "abc", "types", "typing"),
+    *("re", "sre", "sre_compile", "sre_parse", "struct", "array", "bisect", "heapq", "copy", "copyreg", "weakref"),
+    *(
+        "collections_abc",
+        "weakrefset",
+        "contextlib",
+        "dataclasses",
+        "enum",
+        "fractions",
+        "numbers",
+        "string",
+        "keyword",
+    ),
+    *("statistics", "textwrap", "reprlib", "codecs", "os", "annotationlib", "numpy", "torch", "optree", "sympy"),
+    *("einops", "jaxtyping", "unspool", "abc_data"),
+}
+"""Modules of Python's and others' whose functions compute something from their arguments alone."""
+IMPURE = {"id", "open", "input", "print", "breakpoint", "getcwd", "getcwdb", "urandom", "getrandom", "putenv", "getpid"}
+IMPURE |= {"tolist", "numpy", "data_ptr", "initial_seed", "is_grad_enabled", "is_inference_mode_enabled", "stat"}
+IMPURE |= {"get_num_threads", "get_num_interop_threads", "system", "listdir", "scandir", "times", "cpu_count"}
+"""Functions in them that do not: they read or change what no guard sees."""
+TRANSPARENT = (f"{TORCH}/backends/", f"{TORCH}/random.py")
+"""Files of torch through which a step reads torch's own switches."""
 
 
 def rehearse(run: Callable[[], Any], reached: dict[int, types.CodeType]) -> None:
@@ -43,21 +61,11 @@ def rehearse(run: Callable[[], Any], reached: dict[int, types.CodeType]) -> None
     witness = _Witness(reached)
     with witness.watching():
         first = _record(run)
+    witness.check()  # the step may have caught the error
     second = _record(run)
-    if witness.effect is not None:
-        what, line = witness.effect
-        raise CannotPlanError(
-            Code.IMPURE, f"the step calls {what}, which a plan would do once, not at every step", line=line
-        )
     if first != second:
         raise CannotPlanError(
             Code.IMPURE, "the step does not compute the same twice, so that a plan would repeat one of its ways"
-        )
-    if witness.unreached is not None:
-        code = witness.unreached
-        line = Line(code.co_filename, code.co_firstlineno, "")
-        raise CannotPlanError(
-            Code.UNGUARDED, f"the step runs {code.co_name}, which it finds in a way that cannot be followed", line=line
         )
 
 
@@ -98,15 +106,17 @@ class _Record(TorchDispatchMode):
 
 
 class _Witness:
-    """Sees what code runs, by Python's profiling hook."""
+    """Sees what code runs, by Python's profiling hook, and stops the step before it does what it must not."""
 
     def __init__(self, reached: dict[int, types.CodeType]) -> None:
         self._reached = reached
-        self._known: set[int] = set(reached)
-        self.unreached: types.CodeType | None = None
-        """Code of the user's program that the fingerprint has not reached."""
-        self.effect: tuple[str, Line | None] | None = None
-        """A call that has an effect, or whose result is another each time."""
+        self._known: set[int] = set()
+        self._reason: Reason | None = None
+
+    def check(self) -> None:
+        """Raises what was seen."""
+        if self._reason is not None:
+            raise CannotPlanError.of(self._reason)
 
     @contextmanager
     def watching(self) -> Generator[None, None, None]:
@@ -122,14 +132,47 @@ class _Witness:
     def _see(self, frame: types.FrameType, event: str, called: Any) -> None:
         if event == "call":
             code = frame.f_code
-            if id(code) not in self._known:
+            if id(code) not in self._known and id(code) not in self._reached:
                 self._known.add(id(code))
-                if self.unreached is None and not is_installed(_file(frame)):
-                    self.unreached = code
-        elif event == "c_call" and self.effect is None and _has_effect(called):
-            caller = _caller(frame)
+                self._see_code(frame, code)
+        elif event == "c_call" and not _is_pure(called):
+            caller = self._caller(frame)
             if caller is not None:
-                self.effect = (_name(called), line_of_frame(caller))
+                self._stop(Code.IMPURE, f"the step calls {_name(called)}, {ONCE}", line_of_frame(caller))
+
+    def _see_code(self, frame: types.FrameType, code: types.CodeType) -> None:
+        file = _file(frame)
+        if not is_installed(file):
+            message = f"the step runs {code.co_name}, which it finds in a way that cannot be followed"
+            self._stop(Code.UNGUARDED, message, Line(code.co_filename, code.co_firstlineno, ""))
+        caller = frame.f_back
+        if caller is None or not is_fixed(file) or not self._is_own(caller):
+            return
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0].strip("_") not in PURE:
+            self._known.discard(id(code))  # torch may call it as well
+            message = f"the step calls {module}.{code.co_name}, {ONCE}"
+            self._stop(Code.IMPURE, message, line_of_frame(caller))
+
+    def _is_own(self, frame: types.FrameType) -> bool:
+        """Whether code is the step's: in the user's program, or reached in an installed package."""
+        return not is_installed(_file(frame)) or (id(frame.f_code) in self._reached and not is_fixed(_file(frame)))
+
+    def _caller(self, frame: types.FrameType | None) -> types.FrameType | None:
+        """The frame of the step's own code behind a call; None if torch is behind it."""
+        while frame is not None and not self._is_own(frame):
+            file = _file(frame)
+            if file.startswith(FIXED) and not file.startswith((NUMPY, *TRANSPARENT)):
+                return None
+            frame = frame.f_back
+        return frame
+
+    def _stop(self, code: Code, message: str, line: Line) -> None:
+        self._reason = Reason(code, message, None, line)
+        raise CannotPlanError.of(self._reason)
+
+
+ONCE = "which a plan would do once, not at every step"
 
 
 def _file(frame: types.FrameType) -> str:
@@ -141,32 +184,20 @@ def _file(frame: types.FrameType) -> str:
     return getattr(module, "__file__", None) or ("<frozen >" if module is None else file)
 
 
-def _has_effect(called: Any) -> bool:
-    module, name = getattr(called, "__module__", None), called.__name__
-    if module == CLOCKS:
-        return name not in ("sleep", "strftime", "gmtime", "mktime")
-    if name not in READS:
-        return False
+def _is_pure(called: Any) -> bool:
+    """Whether a function in C computes something from its arguments alone."""
+    if called.__name__ in IMPURE or called.__name__.startswith("_get_"):
+        return isinstance(getattr(called, "__self__", None), FakeTensor)
     owner = getattr(called, "__self__", None)
-    if isinstance(owner, type):
-        return issubclass(owner, datetime.date)
-    return name != "write" or isinstance(owner, io.IOBase)
+    if owner is None or isinstance(owner, types.ModuleType):
+        module = called.__module__ or getattr(owner, "__name__", "builtins")
+    else:
+        kind = owner if isinstance(owner, type) else type(owner)
+        module = next((base.__module__ for base in kind.__mro__ if called.__name__ in base.__dict__), kind.__module__)
+    return module.partition(".")[0].strip("_") in PURE and not module.startswith("numpy.random")
 
 
 def _name(called: Any) -> str:
     owner = getattr(called, "__self__", None)
-    module = getattr(called, "__module__", None) or type(owner).__name__
+    module = called.__module__ or (owner if isinstance(owner, type) else type(owner)).__qualname__
     return called.__name__ if module in ("builtins", "io", "_io") else f"{module}.{called.__name__}"
-
-
-def _caller(frame: types.FrameType | None) -> types.FrameType | None:
-    """The frame of the user's code behind a call; None if torch, or a warning, is behind it."""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.endswith(TALKING) or file.startswith("<frozen "):
-            return None
-        standard = file.startswith(STANDARD) and not file.startswith(INSTALLED)
-        if not standard and not file.startswith(NUMPY):
-            return None if is_fixed(file) else frame
-        frame = frame.f_back
-    return None

@@ -6,17 +6,17 @@ atom, which never changes; what has slots that cannot be listed is opaque.
 
 from __future__ import annotations
 
+import abc
 import array
 import builtins
 import datetime
 import decimal
-import enum
 import functools
-import logging
+import operator
 import re
 import types
 import weakref
-from collections import deque, namedtuple
+from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -40,6 +40,7 @@ class Absent:
 
 PLAIN = (int, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format)
 PRINTED = (complex, range, slice, np.dtype, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
+PRINTED += (operator.itemgetter, operator.methodcaller)
 SAME = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -58,7 +59,7 @@ SAME = (
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
     torch._ops._OpNamespace,  # pyright: ignore[reportPrivateUsage]
-    logging.Logger,
+    torch.jit.ScriptFunction,
 )
 """Objects that stay what they are."""
 
@@ -76,9 +77,7 @@ def atom(value: Any) -> Hashable | None:
         return (kind, value.hex())
     if isinstance(value, np.generic):
         return (kind, value.tobytes()) if value.dtype != object else None
-    if isinstance(value, enum.Enum):
-        return (kind, value.name)
-    if kind in PRINTED or isinstance(value, PRINTED):
+    if kind in PRINTED:
         return (kind, repr(value))
     if isinstance(value, types.BuiltinFunctionType) and not isinstance(value.__self__, types.ModuleType | type | None):
         return None  # bound to an object that may change
@@ -112,9 +111,13 @@ def _instance_reader(slots: tuple[str, ...]) -> Reader:
 
 def _read_content(value: Any) -> list[Any]:
     """What an instance of a subclass of a container contains."""
+    if isinstance(value, VALUES):
+        base = next(each for each in VALUES if isinstance(value, each))
+        return [base.__getnewargs__(value)[0] if base is not complex else complex(value)]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
     if isinstance(value, dict):
         made = getattr(value, "default_factory", None)
-        return [made, *dict.keys(value), *dict.values(value)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        own = OrderedDict if isinstance(value, OrderedDict) else dict
+        return [made, *own.keys(value), *own.values(value)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if isinstance(value, list | tuple | set | frozenset | deque):
         return list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return []
@@ -132,12 +135,14 @@ def _slot_names(kind: type) -> tuple[str, ...]:
 
 
 def _read_class(kind: type) -> list[Any]:
-    return [kind.__class__, *kind.__mro__, *kind.__dict__.values()]
+    registered = abc.get_cache_token() if isinstance(kind, abc.ABCMeta) else None  # changes with every `register`
+    return [kind.__class__, registered, *kind.__mro__, *kind.__dict__.values()]
 
 
 def _read_function(function: types.FunctionType) -> list[Any]:
     closed = [_content(cell) for cell in function.__closure__ or ()]
-    return [function.__code__, function.__defaults__, function.__kwdefaults__, function.__globals__, *closed]
+    own = function.__dict__.values()
+    return [function.__code__, function.__defaults__, function.__kwdefaults__, function.__globals__, *closed, *own]
 
 
 def globals_of(function: types.FunctionType, names: Sequence[str]) -> list[Any]:
@@ -172,7 +177,11 @@ SLOTS: dict[type, tuple[Reader, Callable[[Any], list[str]]]] = {
     list: (list, lambda value: [f"[{k}]" for k in range(len(value))]),
     types.FunctionType: (
         _read_function,
-        lambda value: ["__code__", "__defaults__", "__kwdefaults__", "__globals__", *value.__code__.co_freevars],
+        lambda value: [
+            *("__code__", "__defaults__", "__kwdefaults__", "__globals__"),
+            *value.__code__.co_freevars,
+            *value.__dict__,
+        ],
     ),
     dict: (_read_dict, lambda value: [*(f" key {key!r}" for key in value), *(f"[{key!r}]" for key in value)]),
     types.MethodType: (lambda value: [value.__func__, value.__self__], lambda _: [".__func__", ".__self__"]),
@@ -181,7 +190,6 @@ SLOTS: dict[type, tuple[Reader, Callable[[Any], list[str]]]] = {
     property: (_read_property, lambda _: [".fget", ".fset", ".fdel"]),
     staticmethod: (lambda value: [value.__func__], lambda _: [".__func__"]),
     weakref.ref: (lambda value: [value()], lambda _: ["()"]),
-    functools._lru_cache_wrapper: (lambda value: [value.__wrapped__], lambda _: [".__wrapped__"]),  # pyright: ignore[reportPrivateUsage]
 }
 for _sequence in (tuple, set, frozenset, deque):
     SLOTS[_sequence] = SLOTS[list]
@@ -203,10 +211,12 @@ def slots_of(value: Any) -> tuple[Reader, list[str]] | None:
     found = SLOTS.get(kind)
     if found is not None:
         return found[0], found[1](value)
+    if isinstance(value, np.ndarray):  # of objects
+        return (lambda array: list(array.flat)), [f".flat[{k}]" for k in range(value.size)]
     if isinstance(value, nn.Module):
         return _read_module, _names_of_module(value)
     if isinstance(value, type):
-        return _read_class, ["__class__", *("__mro__" for _ in value.__mro__), *value.__dict__]
+        return _read_class, ["__class__", "register", *("__mro__" for _ in value.__mro__), *value.__dict__]
     if _is_defined_in_python(kind):
         content = [f"[{k}]" for k in range(len(_read_content(value)))]
         slots = _slot_names(kind)
@@ -220,7 +230,8 @@ def _names_of_module(module: nn.Module) -> list[str]:
     return ["__class__", *HOOKS, *registered, *own, *registered]
 
 
-CONTAINERS = (dict, list, tuple, set, frozenset, deque, BaseException)
+VALUES = (int, float, str, bytes, complex)
+CONTAINERS = (dict, list, tuple, set, frozenset, deque, BaseException, *VALUES)
 
 
 def _is_defined_in_python(kind: type) -> bool:
