@@ -98,15 +98,14 @@ def _drawn(kind: str) -> Entry:
         try:
             yield Impure(
                 cell,
-                lambda: (
-                    random.getstate(),
-                    np.random.get_state()[1].tolist(),  # type: ignore[union-attr]
-                    np.random.get_state()[2],
-                    _GENERATOR.getstate(),
-                    cell.numpy.bit_generator.state,
-                    cell.python.getstate(),
-                    torch.get_rng_state().tolist(),
-                ),
+                lambda: {
+                    "random": hash(random.getstate()),
+                    "numpy": hash(repr(np.random.get_state())),
+                    "closure": hash(_GENERATOR.getstate()),
+                    "numpy of the cell": repr(cell.numpy.bit_generator.state),
+                    "random of the cell": hash(cell.python.getstate()),
+                    "torch": hash(tuple(torch.get_rng_state().tolist())),
+                },
             )
         finally:
             random.setstate(states[0])
@@ -267,11 +266,11 @@ def counter_in_an_array(patch: pytest.MonkeyPatch) -> Cells:
 def counter_in_a_buffer(patch: pytest.MonkeyPatch) -> Cells:
     def act(self: Any, t: Tensor) -> Tensor:
         self.count += 1
-        return t * self.count
+        return t * self.count.clone()
 
     cell = made(act)
     cell.register_buffer("count", torch.zeros(1, dtype=torch.float64))
-    yield Impure(cell, lambda: cell.count.tolist())
+    yield Impure(cell, lambda: _shown(cell.count))
 
 
 @impure
@@ -380,8 +379,13 @@ def warns(patch: pytest.MonkeyPatch) -> Cells:
         yield Impure(made(act), lambda: [str(each.message) for each in seen or ()])
 
 
+def _shown(tensor: Any) -> Any:
+    """Its numbers, or what it is if it has none: a tracer's tensor, say."""
+    return tensor.detach().tolist() if type(tensor) is Tensor else type(tensor).__name__
+
+
 def _noted(notes: list[Any]) -> Any:
-    return [each.detach().tolist() for each in notes]
+    return [_shown(each) for each in notes]
 
 
 @impure
@@ -416,7 +420,7 @@ def tensor_in_an_attribute(patch: pytest.MonkeyPatch) -> Cells:
         self.last = t.detach()
         return torch.tanh(t)
 
-    yield Impure(cell := made(act, last=None), lambda: None if cell.last is None else cell.last.tolist())
+    yield Impure(cell := made(act, last=None), lambda: _shown(cell.last))
 
 
 @impure
@@ -425,7 +429,7 @@ def tensor_in_an_attribute_that_is_new(patch: pytest.MonkeyPatch) -> Cells:
         self.last = t.detach()
         return torch.tanh(t)
 
-    yield Impure(cell := made(act), lambda: cell.last.tolist() if hasattr(cell, "last") else None)
+    yield Impure(cell := made(act), lambda: _shown(getattr(cell, "last", None)))
 
 
 @impure
@@ -470,7 +474,7 @@ def gradient_hook(patch: pytest.MonkeyPatch) -> Cells:
 
     def act(self: Any, t: Tensor) -> Tensor:
         if t.requires_grad:
-            t.register_hook(lambda gradient: norms.append(gradient.tolist()))
+            t.register_hook(lambda gradient: norms.append(_shown(gradient)))
         return torch.tanh(t)
 
     yield Impure(made(act), lambda: list(norms))
@@ -532,7 +536,7 @@ def seeds_torch(patch: pytest.MonkeyPatch) -> Cells:
         torch.manual_seed(3)
         return t * torch.rand(3, dtype=t.dtype)
 
-    yield Impure(made(act), lambda: torch.get_rng_state().tolist())
+    yield Impure(made(act), lambda: hash(tuple(torch.get_rng_state().tolist())))
 
 
 @impure
