@@ -47,7 +47,7 @@ READS = {
     "global": "GLOBAL",
     "container": "self.held['a'][0]",
     "tuple": "self.pair[0]",
-    "array": "self.array[0].item()",
+    "array": "self.array[0]",
     "slot": "self.slot.number",
     "nested object": "self.options.inner.number",
     "function": "self.function()",
@@ -92,7 +92,7 @@ def put(cell: Any, place: str, number: Any) -> None:
     elif place == "container":
         vars(cell).setdefault("held", {"a": [0]})["a"][0] = number
     elif place == "array":
-        vars(cell).setdefault("array", np.empty(1, dtype=object))[0] = Boxed(number)
+        vars(cell).setdefault("array", np.empty(1, dtype=object))[0] = number
     elif place == "slot":
         vars(cell).setdefault("slot", act.__globals__["Slot"]()).number = number
     elif place == "nested object":
@@ -106,16 +106,6 @@ def put(cell: Any, place: str, number: Any) -> None:
         name = {"attribute": "number", "tuple": "pair", "function": "function"}[place]
         value = {"attribute": number, "tuple": (number,), "function": lambda: number}[place]
         setattr(cell, name, value)
-
-
-class Boxed:
-    """A number in an array of objects."""
-
-    def __init__(self, number: Any) -> None:
-        self.number = number
-
-    def item(self) -> Any:
-        return self.number
 
 
 NUMBERS = st.sampled_from([0.5, 0, 0.0, -0.0, False, 1, 1.0, True, -1.5])
