@@ -14,6 +14,7 @@ from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import identity
 from unspool.tf1.shapes import Dims, TensorShape, described
+from unspool.tf1.tables import current_lookups, together
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 
@@ -113,6 +114,7 @@ def while_loop(
         variables=(*test.variables, *turn.variables),
         effect=test.has_effects or turn.has_effects,
         changes=(*test.changes, *turn.changes),
+        reads=together([turn.reads], looped=True),
     )
     flows = [made] if isinstance(made, Tensor) else list(made)
     ended = [
@@ -236,9 +238,14 @@ def cond(
         agreed = one.dims == other.dims
         outputs.append((one.dtype, one.dims if agreed else _common(one, other)))
     count = len(branches[0].captured)
+    tables = [[k for k, each in enumerate(branch.captured) if branch.reads.get(each)] for branch in branches]
 
     def run_branch(run: Run, chosen: torch.Tensor, *values: Any) -> Any:
-        made = branches[0](run, values[:count]) if bool(chosen) else branches[1](run, values[count:])
+        parts = values[:count], values[count:]
+        taken = 0 if bool(chosen) else 1
+        made = branches[taken](run, parts[taken])
+        for place in tables[1 - taken]:
+            current_lookups().pass_by(parts[1 - taken][place])
         return made[0] if len(made) == 1 else made
 
     made = apply(
@@ -253,6 +260,7 @@ def cond(
         variables=(*branches[0].variables, *branches[1].variables),
         effect=branches[0].has_effects or branches[1].has_effects,
         changes=(*branches[0].changes, *branches[1].changes),
+        reads=together(each.reads for each in branches),
     )
     flows = [made] if isinstance(made, Tensor) else list(made)
     return unflatten_as(results[0], flows)

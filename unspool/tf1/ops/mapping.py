@@ -12,6 +12,7 @@ from unspool.tf1.functions import Function, Like
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.joining import concat
+from unspool.tf1.tables import together
 from unspool.tf1.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -144,5 +145,6 @@ def _over_slices(
         outputs=outputs,
         takes_run=True,
         variables=turn.variables,
+        reads=together([turn.reads], looped=True),
     )
     return unflatten_as(turn.result[1], [made] if isinstance(made, Tensor) else made)

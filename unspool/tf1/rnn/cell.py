@@ -19,6 +19,7 @@ from unspool.tf1.ops.array import shape, zeros
 from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
+from unspool.tf1.tables import together, whole
 from unspool.tf1.tensor import Operators, Tensor
 from unspool.tf1.tensor_array import TensorArray
 from unspool.tf1.variables import Variable
@@ -221,6 +222,7 @@ def run_module(
     results: Structure,
     *,
     takes_run: bool = False,
+    loops: bool = False,
 ) -> Structure:
     """An operation that calls `function` with modules and the values of `arguments`.
 
@@ -231,6 +233,7 @@ def run_module(
         arguments: a tuple of structures of tensors; None among them stays.
         results: the structure of `Like` that the function's result has; an array stands for one like it.
         takes_run: whether the function wants the run after the modules.
+        loops: whether TensorFlow runs a loop for it.
     """
     for bound in bounds:
         bound.claim()
@@ -252,7 +255,8 @@ def run_module(
 
     outputs = [(leaf.dtype, () if isinstance(leaf, TensorArray) else leaf.dims) for leaf in flatten(results)]
     inputs = [*leaves, *(tensor for group in around for tensor in group)]
-    made = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables)
+    read = together([whole(inputs), *(bound.reads for bound in bounds)], looped=loops)
+    made = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables, reads=read)
     flows = [made] if isinstance(made, Tensor) else made
     flows[0].op.modules = tuple(bounds)
     pairs = zip(flatten(results), flows, strict=True)

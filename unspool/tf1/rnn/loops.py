@@ -77,7 +77,8 @@ def dynamic_rnn(
             )
 
         results = sized(cell.output_size, sequences.axes, kind), state_like(state)
-        return run_module("dynamic_rnn", [bound], run, (sequences.inputs, sequences.lengths, state), results)
+        given = sequences.inputs, sequences.lengths, state
+        return run_module("dynamic_rnn", [bound], run, given, results, loops=True)
 
 
 def bidirectional_dynamic_rnn(
@@ -133,7 +134,8 @@ def bidirectional_dynamic_rnn(
         outputs = tuple(sized(cell.output_size, sequences.axes, kind) for cell in (cell_fw, cell_bw))
         both = states[0][0], states[1][0]
         results = outputs, (state_like(both[0]), state_like(both[1]))
-        return run_module("bidirectional_rnn", bounds, run, (sequences.inputs, sequences.lengths, both), results)
+        given = sequences.inputs, sequences.lengths, both
+        return run_module("bidirectional_rnn", bounds, run, given, results, loops=True)
 
 
 def static_rnn(
