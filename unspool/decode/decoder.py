@@ -179,6 +179,9 @@ class BasicDecoder(Decoder):
         self.cell, self.helper, self.output_layer = cell, helper, output_layer
         self.initial_state, self.keep_outputs = state, bool(keep_outputs)
         self._output: Structure = None
+        self.models: dict[Any, Any] = {}
+        """What was made of the cell and the layer to be planned. Plans of cells that are not like any other are found
+        again only by these, so whoever makes a decoder of the same parts again and again shares them."""
 
     @property
     def batch_size(self) -> int:
@@ -248,7 +251,7 @@ class BasicDecoder(Decoder):
         zeros = self._zeros_out()
         steps, cell = min(steps, self.helper.longest), self.cell
         if self.output_layer is not None:
-            cell = Layered(cell, self.output_layer, map_structure(sizes.size_of, zeros))
+            cell = self._model(Layered, map_structure(sizes.size_of, zeros))
         lengths = self.helper.lengths.clamp(max=steps)
         inputs = map_structure(lambda leaf: leaf[:steps], self.helper.inputs)
         dtype = flatten(zeros)[0].dtype
@@ -256,6 +259,13 @@ class BasicDecoder(Decoder):
         running = torch.arange(steps, device=lengths.device)[:, None] < lengths
         ids = torch.where(running, outputs.argmax(-1), self.helper.end_token or 0).int()
         return self.as_output(outputs, ids), state, lengths.int()
+
+    def _model(self, kind: Callable[..., Any], *details: Any) -> Any:
+        """The cell and the layer as one cell, always the same for the same details."""
+        key = (kind, id(self.cell), id(self.output_layer), repr(details))
+        if key not in self.models:
+            self.models[key] = kind(self.cell, self.output_layer, *details)
+        return self.models[key]
 
     @property
     def _steps_are_own(self) -> bool:
@@ -307,7 +317,7 @@ class BasicDecoder(Decoder):
             return None
         zeros = self._zeros_out()
         size = map_structure(sizes.size_of, zeros) if self.keep_outputs or not helper.takes_largest else ()
-        model = Model(self.cell, self.output_layer, size, helper.takes_largest)
+        model = self._model(Model, size, helper.takes_largest)
         ids = torch.zeros(self.batch_size, dtype=torch.int64, device=flatten(zeros)[0].device)
         try:
             stepper = Stepper(model, inputs, (state, ids), flatten(zeros)[0].dtype, self.cell)

@@ -295,6 +295,7 @@ class Bound:
             weights = graph.kept(Weights).of(self.module)
             memo: dict[int, Any] = {id(weight): run.state.place_of(variable) for weight, variable in weights.items()}
             module = copy.deepcopy(self.module, memo).to(run.state.device)
+            _forget_initializers(module)
             return module, [(late, memo[id(late.owner)]) for late in self._all_late()]
 
         module, waiting = run.state.kept(self, make)
@@ -306,6 +307,14 @@ class Bound:
             else:
                 late.put(owner, *given)
         return module
+
+
+def _forget_initializers(module: torch.nn.Module) -> None:
+    """Takes away what filled the weights: no step needs it, and no two copies would be planned alike with it."""
+    for each in module.modules():
+        for name, value in vars(each).items():
+            if isinstance(value, GraphInitializer):
+                setattr(each, name, None)
 
 
 def _heads(module: Any) -> list[str]:

@@ -131,7 +131,9 @@ class BasicDecoder(_Decoder):
     def on_values(self, run: Run, modules: list[Any], *values: Any) -> Any:
         """Unspool's decoder, in one run."""
         state, read = values
-        return unspool.BasicDecoder(modules[0], self._helper.on_values(run, read), state, *modules[1:])
+        made = unspool.BasicDecoder(modules[0], self._helper.on_values(run, read), state, *modules[1:])
+        made.models = run.state.kept((self, "models"), dict)
+        return made
 
 
 class BeamSearchDecoder(_Decoder):
