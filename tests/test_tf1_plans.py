@@ -36,7 +36,7 @@ def attention() -> Any:
 CELLS: dict[str, Callable[[], Any]] = {
     "lstm": lambda: cells.LSTMCell(5, initializer=tf.random_uniform_initializer(-0.1, 0.1)),
     "stack": lambda: cells.MultiRNNCell(
-        [cells.GRUCell(5, kernel_initializer=tf.orthogonal_initializer(), bias_initializer=tf.constant_initializer(0.5))]
+        [cells.GRUCell(5, None, None, tf.orthogonal_initializer(), tf.constant_initializer(0.5))]
     ),
     "torch": lambda: cells.LSTMCell(5, initializer=torch.nn.init.orthogonal_),
     "attention": attention,

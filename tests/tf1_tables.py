@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
 from tf1_training import OPTIMIZERS
 
 ROWS, WIDTH, STEPS = 6, 2, 5

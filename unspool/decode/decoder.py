@@ -20,6 +20,7 @@ from unspool.decode.helpers.training import TrainingHelper
 from unspool.decode.models import ClosedModel, Layered, Model
 from unspool.dtypes import as_dtype
 from unspool.engine import CannotPlanError, Stepper, is_portable
+from unspool.flags import checks_flags
 from unspool.loops.arguments import begin, check_state_rows
 from unspool.loops.tensors import as_tensors
 from unspool.step import gradient_sources, step
@@ -103,7 +104,7 @@ class Decoder(ABC):
         """What a step sends gradients to besides inputs and state; without any step, the gradients are zero."""
         return []
 
-    def known_steps(self, steps: int) -> tuple[Structure, Structure, Tensor] | None:
+    def known_steps(self, steps: int, options: engine.Options) -> tuple[Structure, Structure, Tensor] | None:
         """At most so many steps in one go, if all inputs are known: time-major outputs, final state, lengths."""
         return None
 
@@ -158,6 +159,7 @@ class BasicDecoder(Decoder):
     (10, 3, torch.Size([3]))
     """
 
+    @checks_flags
     def __init__(
         self,
         cell: Any,
@@ -244,7 +246,7 @@ class BasicDecoder(Decoder):
         """What a step puts out."""
         return BasicDecoderOutput(output if self.keep_outputs else (), sample_ids)
 
-    def known_steps(self, steps: int) -> tuple[Structure, Structure, Tensor] | None:
+    def known_steps(self, steps: int, options: engine.Options) -> tuple[Structure, Structure, Tensor] | None:
         """With teacher forcing, a decode is a loop over known inputs, and the engine runs it as such."""
         if not self._steps_are_own or type(self.helper) is not TrainingHelper:
             return None
@@ -255,7 +257,7 @@ class BasicDecoder(Decoder):
         lengths = self.helper.lengths.clamp(max=steps)
         inputs = map_structure(lambda leaf: leaf[:steps], self.helper.inputs)
         dtype = flatten(zeros)[0].dtype
-        outputs, state = engine.run(cell, inputs, lengths, self.initial_state, dtype, engine.Options(), self.cell)
+        outputs, state = engine.run(cell, inputs, lengths, self.initial_state, dtype, options, self.cell)
         running = torch.arange(steps, device=lengths.device)[:, None] < lengths
         ids = torch.where(running, outputs.argmax(-1), self.helper.end_token or 0).int()
         return self.as_output(outputs, ids), state, lengths.int()

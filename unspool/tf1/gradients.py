@@ -16,6 +16,7 @@ from unspool.tf1.tensor import Tensor
 if TYPE_CHECKING:
     from unspool.tf1.session import Run
 
+
 def gradients(
     ys: Any,
     xs: Any,

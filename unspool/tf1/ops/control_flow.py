@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.structure import Structure, check_same_structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import bool_
 from unspool.tf1.functions import Function
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 
+@checks_flags
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -192,6 +194,7 @@ def _check_turn(before: Sequence[Any], after: Sequence[Any], outputs: Sequence[T
             )
 
 
+@checks_flags
 def cond(
     pred: Any,
     true_fn: Callable[[], Any] | None = None,
@@ -287,6 +290,7 @@ def _common(one: Tensor, other: Tensor) -> Any:
     return tuple(a if a == b else None for a, b in zip(one.dims, other.dims, strict=True))
 
 
+@checks_flags
 def case(
     pred_fn_pairs: Any,
     default: Callable[[], Any] | None = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tf1.functions import Function, Like
 from unspool.tf1.graph import get_default_graph
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 
+@checks_flags
 def map_fn(
     fn: Callable[[Any], Any],
     elems: Structure,
@@ -45,6 +47,7 @@ def map_fn(
     return _over_slices("map", lambda _, each: (None, fn(each)), None, given, name)
 
 
+@checks_flags
 def scan(
     fn: Callable[[Any, Any], Any],
     elems: Structure,
@@ -85,6 +88,7 @@ def _scanned(fn: Callable[[Any, Any], Any], elems: Structure, initializer: Any, 
     return map_structure(lambda each: each[::-1], made) if reverse else made
 
 
+@checks_flags
 def foldl(
     fn: Callable[[Any, Any], Any],
     elems: Any,

@@ -9,6 +9,7 @@ import torch
 
 import unspool
 from unspool.cells.like import assert_like_rnncell
+from unspool.flags import checks_flags
 from unspool.structure import Structure, check_namedtuples, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype, int32
 from unspool.tf1.functions import Like
@@ -21,6 +22,7 @@ from unspool.tf1.shapes import Dim, Dims, compatible, described
 from unspool.tf1.tensor import Tensor
 
 
+@checks_flags
 def dynamic_rnn(
     cell: Any,
     inputs: Structure,
@@ -81,6 +83,7 @@ def dynamic_rnn(
         return run_module("dynamic_rnn", [bound], run, given, results, loops=True)
 
 
+@checks_flags
 def bidirectional_dynamic_rnn(
     cell_fw: Any,
     cell_bw: Any,
