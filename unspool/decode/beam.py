@@ -113,8 +113,8 @@ class BeamSearchDecoder(Decoder):
         )
         self.reorder_tensor_arrays = reorder_tensor_arrays
         self._embedding = Embedding(embedding)
-        check_logits(output_layer, cell, self._embedding.rows)
         check_end_token(self.end_token, output_layer, cell, self._embedding)
+        check_logits(output_layer, cell, self._embedding.rows)
         check_start_tokens(tokens, self._embedding)
         self._state = as_initial_state(cell, initial_state, len(tokens), self.beam_width)
         if self.penalties.coverage_weight and attention_probs(self._state) is None:
