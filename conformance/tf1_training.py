@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import tf1_layers  # noqa: E402
 import tf1_losses  # noqa: E402
 import tf1_recorded  # noqa: E402
+import tf1_tables  # noqa: E402
 import tf1_training  # noqa: E402
 
 tf1: Any = tf.compat.v1
@@ -45,6 +46,7 @@ def main() -> None:
     optimizers["moving_averages"] = run(tf1_training.moving_averages)
     tf1_recorded.record("optimizers", optimizers)
     tf1_recorded.record("layers", {each.__name__: run(each) for each in tf1_layers.ALL})
+    tf1_recorded.record("tables", {each.__name__: run(tf1_tables.by_all, each) for each in tf1_tables.PLACES})
     tf1_recorded.record("losses", {each.__name__: run(each) for each in tf1_losses.ALL})
 
 

@@ -154,7 +154,7 @@ def test_a_step_given_something_else_than_tensors() -> None:
     with pytest.raises(TypeError, match="gru_cell: state must be a tensor, but is a NoneType"):
         GRUCell(4)(X, None)
     with pytest.raises(TypeError, match="lstm_cell: c must be a tensor, but is a list"):
-        LSTMCell(4)(X, ([1.0], [2.0]))
+        LSTMCell(4)(X, LSTMStateTuple([1.0], [2.0]))  # pyright: ignore[reportArgumentType]
 
 
 def test_weights_of_wrappers_have_a_dtype_too() -> None:

@@ -134,7 +134,9 @@ def test_basic_lstm_cell_state_tuple_type():
     assert all(isinstance(size, LSTMStateTuple) for size in cell.state_size)
     assert all(isinstance(state, LSTMStateTuple) for state in cell.zero_state(1, torch.float32))
     plain = tuple((torch.zeros(1, 2), torch.zeros(1, 2)) for _ in range(2))
-    _, states = cell(torch.zeros(1, 2), plain)
+    with pytest.raises(TypeError, match=r"write LSTMStateTuple\(c=..., h=...\)"):  # which order they are in is not told
+        cell(torch.zeros(1, 2), plain)
+    _, states = cell(torch.zeros(1, 2), tuple(LSTMStateTuple(*each) for each in plain))
     assert type(states) is tuple
     assert all(isinstance(state, LSTMStateTuple) for state in states)
 

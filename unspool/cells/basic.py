@@ -9,6 +9,7 @@ from torch import Tensor
 
 from unspool.cells.activations import as_activation
 from unspool.cells.layer import LayerRNNCell, check_units
+from unspool.flags import checks_flags
 
 
 class BasicRNNCell(LayerRNNCell):
@@ -34,6 +35,7 @@ class BasicRNNCell(LayerRNNCell):
     kernel: Tensor
     bias: Tensor
 
+    @checks_flags
     def __init__(
         self,
         num_units: int,

@@ -18,6 +18,7 @@ from unspool import sizes
 from unspool.cells.building import Buildable
 from unspool.cells.like import snake_case, zero_state_of
 from unspool.dtypes import as_dtype
+from unspool.flags import checks_flags
 from unspool.structure import Structure, flatten, map_structure
 
 
@@ -57,6 +58,7 @@ class RNNCell(Buildable):
     state_size: Any
     output_size: Any
 
+    @checks_flags
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None) -> None:
         weight_dtype = None if dtype is None else as_dtype(dtype)
         super().__init__(trainable, weight_dtype)

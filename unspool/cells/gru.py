@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from unspool.cells.activations import as_activation
 from unspool.cells.building import Initializer
 from unspool.cells.layer import LayerRNNCell, check_initializer, check_units, glorot_uniform
+from unspool.flags import checks_flags
 
 
 class GRUCell(LayerRNNCell):
@@ -52,6 +53,7 @@ class GRUCell(LayerRNNCell):
         "candidate_bias": "candidate/bias",
     }
 
+    @checks_flags
     def __init__(
         self,
         num_units: int,

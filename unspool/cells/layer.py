@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from unspool.cells.building import Initializer, UnbuiltWeight
 from unspool.cells.cell import RNNCell
 from unspool.dtypes import may_mix
+from unspool.flags import checks_flags
 from unspool.structure import Structure, describe, flatten
 
 
@@ -24,6 +25,7 @@ class LayerRNNCell(RNNCell):
     first_kernel: str = "kernel"
     """The weight whose rows are the inputs', then the output's width."""
 
+    @checks_flags
     def __init__(self, name: str | None, dtype: Any, reuse: bool | None, trainable: bool) -> None:
         super().__init__(trainable=trainable, name=name, dtype=dtype)
         self.reuse = check_reuse(reuse)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from unspool.cells.activations import as_activation
 from unspool.cells.building import Initializer
 from unspool.cells.layer import LayerRNNCell, check_initializer, check_units, glorot_uniform
-from unspool.structure import describe, is_leaf
+from unspool.flags import check_flag, checks_flags
+from unspool.structure import check_same_structure, describe, is_leaf
 
 
 class LSTMStateTuple(NamedTuple):
@@ -61,6 +62,7 @@ class BasicLSTMCell(LayerRNNCell):
     kernel: Tensor
     bias: Tensor
 
+    @checks_flags
     def __init__(
         self,
         num_units: int,
@@ -165,6 +167,8 @@ class LSTMCell(LayerRNNCell):
         trainable: bool = True,
         input_size: int | None = None,
     ) -> None:
+        check_flag("use_peepholes", use_peepholes, _input_size_hint(num_units, use_peepholes))
+        check_flag("state_is_tuple", state_is_tuple)
         super().__init__(name, dtype, reuse, trainable)
         self.num_units = units = check_units("num_units", num_units)
         self.use_peepholes = use_peepholes
@@ -235,11 +239,23 @@ class LSTMCell(LayerRNNCell):
 
 
 def two_states(state: Any, name: str) -> tuple[Tensor, Tensor]:
-    """`c` and `h` from any sequence of two."""
-    if is_leaf(state) or len(state) != 2:
-        raise ValueError(f"{name}: state must be an LSTMStateTuple(c=..., h=...), but is {describe(state)}")
+    """`c` and `h` of an `LSTMStateTuple`: those of a plain tuple may stand in torch's order, (h, c)."""
+    if not isinstance(state, LSTMStateTuple):
+        if is_leaf(state) or len(state) != 2:
+            raise ValueError(f"{name}: state must be an LSTMStateTuple(c=..., h=...), but is {describe(state)}")
+        check_same_structure(LSTMStateTuple(0, 0), state, name="state", like="cell.state_size")
     c, h = state
     return c, h
+
+
+def _input_size_hint(num_units: Any, use_peepholes: Any) -> str:
+    """What to write instead of torch's (input size, hidden size)."""
+    sizes = all(isinstance(each, int) and not isinstance(each, bool) for each in (num_units, use_peepholes))
+    if not sizes or use_peepholes < 2:
+        return ""
+    return (
+        f"; for {use_peepholes} units and inputs of {num_units} write LSTMCell({use_peepholes}, input_size={num_units})"
+    )
 
 
 def one_tensor(state: Any, name: str) -> Tensor:

@@ -19,6 +19,7 @@ from unspool.cells.like import (
     zero_state_of,
 )
 from unspool.dtypes import as_dtype
+from unspool.flags import checks_flags
 from unspool.structure import Structure, describe, is_leaf
 
 
@@ -38,6 +39,7 @@ class MultiRNNCell(RNNCell):
     ((LSTMStateTuple(c=4, h=4), 3), 3)
     """
 
+    @checks_flags
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
         super().__init__()
         if is_leaf(cells) or isinstance(cells, dict):
@@ -50,7 +52,7 @@ class MultiRNNCell(RNNCell):
             warnings.warn(
                 "MultiRNNCell was given the same cell object more than once: those layers share their weights. "
                 "For layers of their own, make a cell for each.",
-                stacklevel=2,
+                stacklevel=3,
             )
         if not state_is_tuple and any(not is_leaf(cell.state_size) for cell in cells):
             raise ValueError(

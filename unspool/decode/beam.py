@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unspool.cells.like import assert_like_rnncell
-from unspool.decode.beam_arguments import as_initial_state, as_weight, check_end_token, check_start_tokens
+from unspool.decode.beam_arguments import as_initial_state, as_weight, check_end_token, check_logits, check_start_tokens
 from unspool.decode.beam_step import BeamSearchDecoderOutput, BeamSearchDecoderState, beam_search_step
 from unspool.decode.decoder import Decoder
 from unspool.decode.n_best import NBest, n_best
@@ -16,6 +16,7 @@ from unspool.decode.penalties import Penalties, attention_probs
 from unspool.decode.tiling import as_count, merge_beams, split_beams
 from unspool.decode.tokens import Embedding, as_token, as_tokens
 from unspool.decode.trees import gather_tree, paths, reorder
+from unspool.flags import checks_flags
 from unspool.loops.arguments import begin
 from unspool.step import checked_like, select_rows, step
 from unspool.structure import Structure, describe, flatten, map_structure
@@ -85,6 +86,7 @@ class BeamSearchDecoder(Decoder):
     (torch.Size([2, 3]), [[1, 1, 1], [1, 1, 1]])
     """
 
+    @checks_flags
     def __init__(
         self,
         cell: Any,
@@ -112,6 +114,7 @@ class BeamSearchDecoder(Decoder):
         self.reorder_tensor_arrays = reorder_tensor_arrays
         self._embedding = Embedding(embedding)
         check_end_token(self.end_token, output_layer, cell, self._embedding)
+        check_logits(output_layer, cell, self._embedding.rows)
         check_start_tokens(tokens, self._embedding)
         self._state = as_initial_state(cell, initial_state, len(tokens), self.beam_width)
         if self.penalties.coverage_weight and attention_probs(self._state) is None:
@@ -209,6 +212,7 @@ class BeamSearchDecoder(Decoder):
         """The lengths of the sequences, end tokens included, `[batch, beam]`, int32."""
         return final_state.lengths.int()
 
+    @checks_flags
     def n_best(
         self,
         final_outputs: FinalBeamSearchDecoderOutput,
@@ -261,6 +265,7 @@ class BeamSearchDecoder(Decoder):
             raise ValueError(f"{source} must put out logits [{rows}, vocabulary], but put out {have}")
         if logits.shape[1] <= self.end_token:
             raise ValueError(f"end_token is {self.end_token}, but the logits are for {logits.shape[1]} tokens")
+        self._embedding.check_logits(logits.shape[1])  # which only a step shows of a function in the place of a layer
         return split_beams(logits, self.beam_width)
 
 

@@ -12,14 +12,30 @@ from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.structure import Structure, check_same_structure, flatten
 
 
+def check_logits(output_layer: Any, cell: Any, rows: int | None) -> None:
+    """Raises unless every logit, as far as one can tell how many there are, has one of the embedding's rows."""
+    _, logits = _logits_of(output_layer, cell)
+    if rows is None or not isinstance(logits, int) or logits <= rows:
+        return
+    if output_layer is not None:
+        raise ValueError(f"output_layer puts out {logits} logits, but embedding is for {rows} tokens")
+    raise ValueError(
+        f"without output_layer, the cell's {logits} outputs are the logits, but embedding is for {rows} tokens: give "
+        f"an output_layer from {logits} to {rows}"
+    )
+
+
+def _logits_of(output_layer: Any, cell: Any) -> tuple[str, Any]:
+    if output_layer is None:
+        return "cell.output_size", cell.output_size
+    # nn.Linear has out_features, layers that are built at first use have units.
+    return "output_layer", getattr(output_layer, "out_features", getattr(output_layer, "units", None))
+
+
 def check_end_token(end_token: int, output_layer: Any, cell: Any, embedding: Embedding) -> None:
     """Raises unless the end token is in the vocabulary, as far as one can tell how large that is."""
-    if output_layer is None:
-        known = {"cell.output_size": cell.output_size, "embedding": embedding.rows}
-    else:
-        # nn.Linear has out_features, layers that are built at first use have units.
-        units = getattr(output_layer, "out_features", getattr(output_layer, "units", None))
-        known = {"output_layer": units, "embedding": embedding.rows}
+    what, logits = _logits_of(output_layer, cell)
+    known = {what: logits, "embedding": embedding.rows}
     if end_token < 0:
         raise ValueError(f"end_token must not be negative, but is {end_token}")
     for name, tokens in known.items():

@@ -19,6 +19,7 @@ from unspool.decode.helpers.training import TrainingHelper
 from unspool.decode.models import ClosedModel, Layered, Model
 from unspool.dtypes import as_dtype
 from unspool.engine import CannotPlanError, Code, Reason, Stepper, fall_back
+from unspool.flags import checks_flags
 from unspool.loops.arguments import begin, check_state_rows
 from unspool.loops.tensors import as_tensors
 from unspool.step import gradient_sources, step
@@ -100,7 +101,7 @@ class Decoder(ABC):
         """What a step sends gradients to besides inputs and state; without any step, the gradients are zero."""
         return []
 
-    def known_steps(self, steps: int) -> tuple[Structure, Structure, Tensor] | None:
+    def known_steps(self, steps: int, options: engine.Options) -> tuple[Structure, Structure, Tensor] | None:
         """At most so many steps in one go, if all inputs are known: time-major outputs, final state, lengths."""
         return None
 
@@ -155,6 +156,7 @@ class BasicDecoder(Decoder):
     (10, 3, torch.Size([3]))
     """
 
+    @checks_flags
     def __init__(
         self,
         cell: Any,
@@ -176,6 +178,9 @@ class BasicDecoder(Decoder):
         self.cell, self.helper, self.output_layer = cell, helper, output_layer
         self.initial_state, self.keep_outputs = state, bool(keep_outputs)
         self._output: Structure = None
+        self.models: dict[Any, Any] = {}
+        """What was made of the cell and the layer to be planned. Plans of cells that are not like any other are found
+        again only by these, so whoever makes a decoder of the same parts again and again shares them."""
 
     @property
     def batch_size(self) -> int:
@@ -238,21 +243,28 @@ class BasicDecoder(Decoder):
         """What a step puts out."""
         return BasicDecoderOutput(output if self.keep_outputs else (), sample_ids)
 
-    def known_steps(self, steps: int) -> tuple[Structure, Structure, Tensor] | None:
+    def known_steps(self, steps: int, options: engine.Options) -> tuple[Structure, Structure, Tensor] | None:
         """With teacher forcing, a decode is a loop over known inputs, and the engine runs it as such."""
         if not self._steps_are_own or type(self.helper) is not TrainingHelper:
             return None
         zeros = self._zeros_out()
         steps, cell = min(steps, self.helper.longest), self.cell
         if self.output_layer is not None:
-            cell = Layered(cell, self.output_layer, map_structure(sizes.size_of, zeros))
+            cell = self._model(Layered, map_structure(sizes.size_of, zeros))
         lengths = self.helper.lengths.clamp(max=steps)
         inputs = map_structure(lambda leaf: leaf[:steps], self.helper.inputs)
         dtype = flatten(zeros)[0].dtype
-        outputs, state = engine.run(cell, inputs, lengths, self.initial_state, dtype, engine.Options(), self.cell)
+        outputs, state = engine.run(cell, inputs, lengths, self.initial_state, dtype, options, self.cell)
         running = torch.arange(steps, device=lengths.device)[:, None] < lengths
         ids = torch.where(running, outputs.argmax(-1), self.helper.end_token or 0).int()
         return self.as_output(outputs, ids), state, lengths.int()
+
+    def _model(self, kind: Callable[..., Any], *details: Any) -> Any:
+        """The cell and the layer as one cell, always the same for the same details."""
+        key = (kind, id(self.cell), id(self.output_layer), repr(details))
+        if key not in self.models:
+            self.models[key] = kind(self.cell, self.output_layer, *details)
+        return self.models[key]
 
     @property
     def _steps_are_own(self) -> bool:
@@ -302,7 +314,7 @@ class BasicDecoder(Decoder):
             return None
         zeros = self._zeros_out()
         size = map_structure(sizes.size_of, zeros) if self.keep_outputs or not helper.takes_largest else ()
-        model = Model(self.cell, self.output_layer, size, helper.takes_largest)
+        model = self._model(Model, size, helper.takes_largest)
         ids = torch.zeros(self.batch_size, dtype=torch.int64, device=flatten(zeros)[0].device)
         try:
             stepper = Stepper(model, inputs, (state, ids), flatten(zeros)[0].dtype, self.cell)

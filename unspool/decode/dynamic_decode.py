@@ -11,6 +11,8 @@ from torch import Tensor
 from unspool.decode.decoder import Decoder
 from unspool.decode.free_running import FreeRunning
 from unspool.decode.progress import Progress, take_step
+from unspool.engine import Options
+from unspool.flags import checks_flags
 from unspool.loops.arguments import check_parallel_iterations, scope_name
 from unspool.loops.profiling import profiled
 from unspool.step import attach, gradient_sources
@@ -20,12 +22,13 @@ DEFAULT_BOUND = 10_000
 """The number of steps after which decoding without `maximum_iterations` stops, with a warning."""
 
 
+@checks_flags
 def dynamic_decode(
     decoder: Decoder,
     output_time_major: bool = False,
     impute_finished: bool = True,
     maximum_iterations: Any = None,
-    parallel_iterations: int | None = 32,
+    parallel_iterations: int | None = None,
     swap_memory: bool = False,
     scope: Any = None,
 ) -> tuple[Structure, Structure, Tensor]:
@@ -53,15 +56,18 @@ def dynamic_decode(
             sees to them itself.
         maximum_iterations: the most steps to take. Without it, a decoder that does not know when it ends stops after
             `DEFAULT_BOUND` steps, 10000, with a warning.
-        parallel_iterations: as in `dynamic_rnn`; it never changes the result.
-        swap_memory: as in `dynamic_rnn`; it never changes the result.
+        parallel_iterations: as in `dynamic_rnn`, where all inputs are known beforehand: a `BasicDecoder` with a
+            `TrainingHelper`, and `impute_finished`. Any other decode takes one step after another, and it does nothing.
+            It never changes the result.
+        swap_memory: as in `dynamic_rnn`, likewise.
         scope: a name for profiler ranges, "decoder" by default.
 
     Returns:
         The outputs, as long as the longest row; the final state; and the lengths of the rows, int32.
 
     Raises:
-        TypeError: if `decoder` is no `Decoder`, `maximum_iterations` no whole number, or a container changes.
+        TypeError: if `decoder` is no `Decoder`, `maximum_iterations` no whole number, `swap_memory` or another flag no
+            bool, or a container changes.
         ValueError: if `maximum_iterations` is no scalar or below 0, or a step does not fit the one before.
 
     >>> from torch import nn
@@ -84,7 +90,7 @@ def dynamic_decode(
         known = decoder.bound if limit is None else limit
         bound = DEFAULT_BOUND if known is None else known
         if impute:
-            run_at_once(decoder, progress, bound)
+            run_at_once(decoder, progress, bound, Options(int(parallel_iterations or 0) or None, bool(swap_memory)))
         while progress.time < bound and (running := progress.running()):
             take_step(decoder, progress, impute=impute and running < len(progress.finished))
         if known is None and (running := progress.running()):
@@ -92,7 +98,7 @@ def dynamic_decode(
                 f"dynamic_decode stopped after {bound} steps, its default bound, with {running} of "
                 f"{progress.finished.numel()} rows unfinished: give maximum_iterations to say how long a row may be",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return finish(decoder, progress, time_major=output_time_major)
 
@@ -103,7 +109,7 @@ def check_decoder(decoder: Any) -> None:
         raise TypeError(f"decoder must be a Decoder, but is {describe(decoder)}: {decoder!r}")
 
 
-def run_at_once(decoder: Decoder, progress: Progress, bound: int) -> None:
+def run_at_once(decoder: Decoder, progress: Progress, bound: int, options: Options) -> None:
     """All steps, if the decoder knows a quicker way than one after another with all rows."""
     blocks = decoder.in_blocks(progress.inputs) if bound else None
     if blocks is not None:
@@ -113,7 +119,7 @@ def run_at_once(decoder: Decoder, progress: Progress, bound: int) -> None:
         progress.time = bound
         return
     running = progress.running()
-    known = decoder.known_steps(bound) if running and bound else None
+    known = decoder.known_steps(bound, options) if running and bound else None
     if known is not None:
         outputs, progress.state, progress.lengths = known
         progress.outputs.take(outputs)

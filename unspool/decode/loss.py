@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unspool.dtypes import as_dtype
+from unspool.flags import checks_flags
 from unspool.loops.tensors import as_tensor
 
 SoftmaxLoss = Callable[..., Tensor]
@@ -19,6 +20,7 @@ _LEFT_OUT = -100
 """The target of which torch's cross entropy takes no notice."""
 
 
+@checks_flags
 def sequence_loss(
     logits: Any,
     targets: Any,
@@ -93,6 +95,7 @@ class SequenceLoss(nn.Module):
     tensor(1.6094)
     """
 
+    @checks_flags
     def __init__(
         self,
         average_across_timesteps: bool = False,

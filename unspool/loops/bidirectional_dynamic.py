@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.engine import Memory
+from unspool.flags import checks_flags
 from unspool.loops.arguments import Sequences, as_sequences, scope_name
 from unspool.loops.directions import both_directions
 from unspool.loops.dynamic import to_major
 from unspool.structure import Structure
 
 
+@checks_flags
 def bidirectional_dynamic_rnn(
     cell_fw: Any,
     cell_bw: Any,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.engine import Memory
+from unspool.flags import checks_flags
 from unspool.loops.arguments import as_sequences, scope_name
 from unspool.structure import Structure, map_structure
 
 
+@checks_flags
 def dynamic_rnn(
     cell: Any,
     inputs: Structure,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.engine import Explanation, Memory
+from unspool.flags import checks_flags
 from unspool.loops.arguments import as_sequences
 from unspool.structure import Structure
 
 
+@checks_flags
 def explain(
     cell: Any,
     inputs: Structure,

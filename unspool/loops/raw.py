@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from unspool.cells.like import assert_like_rnncell
+from unspool.flags import checks_flags
 from unspool.loops.arguments import begin, check_parallel_iterations, check_state_rows, scope_name
 from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor, as_tensors
@@ -20,6 +21,7 @@ from unspool.tensor_array import TensorArray
 LoopFn = Callable[[int, Any, Any, Any], tuple[Any, Any, Any, Any, Any]]
 
 
+@checks_flags
 def raw_rnn(
     cell: Any,
     loop_fn: LoopFn,
@@ -47,8 +49,9 @@ def raw_rnn(
             template of what will be emitted (without its batch dimension; None for the cell's output) and a loop state
             or None. `finished` is a bool for each row; a row that is finished stays so. `next_input` is needed even
             when all rows are finished. `next_loop_state` None keeps the loop state as it was.
-        parallel_iterations: as in `dynamic_rnn`; it never changes the result.
-        swap_memory: as in `dynamic_rnn`; it never changes the result.
+        parallel_iterations: TensorFlow's. It is checked, and does nothing: `loop_fn` says what is read only when a step
+            is done, so that steps cannot be worked on together.
+        swap_memory: TensorFlow's, likewise.
         scope: a name for profiler ranges, "rnn" by default.
 
     Returns:

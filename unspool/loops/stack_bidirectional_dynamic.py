@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.engine import Memory
+from unspool.flags import checks_flags
 from unspool.loops.arguments import scope_name
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
 from unspool.loops.directions import bidirectional_layers, join
 from unspool.structure import Structure
 
 
+@checks_flags
 def stack_bidirectional_dynamic_rnn(
     cells_fw: list[Any],
     cells_bw: list[Any],

@@ -14,6 +14,7 @@ from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.program import Program
 from unspool.tf1.shapes import Dims
+from unspool.tf1.tables import VARIABLE, Reads, reads
 from unspool.tf1.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -115,6 +116,9 @@ class Function:
         self.variables: tuple[Any, ...] = tuple(
             dict.fromkeys(v for each in body.get_operations() for v in each.variables)
         )
+        tables = {inner: outer for outer, inner in body.captured.items() if outer.op.type == VARIABLE}
+        self.reads: Reads = reads(self.outputs, tables)
+        """How a gradient of the outputs meets variables."""
 
     def __call__(self, run: Run, values: Sequence[Any]) -> list[Any]:
         """The values of the outputs for those of the arguments and of what is captured."""

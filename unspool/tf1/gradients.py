@@ -7,37 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unspool.tf1.dtypes import DType
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices
 from unspool.tf1.operations import apply, as_tensor
+from unspool.tf1.tables import STOPS, Rows, SlicedGradient, current_lookups, reads
 from unspool.tf1.tensor import Tensor
 
 if TYPE_CHECKING:
     from unspool.tf1.session import Run
-
-STOPS = frozenset(
-    [
-        "StopGradient",
-        "Const",
-        "Shape",
-        "Size",
-        "Rank",
-        "ZerosLike",
-        "OnesLike",
-        "Range",
-        "Floor",
-        "Ceil",
-        "Round",
-        "FloorDiv",
-        "zero_fraction",
-        "PyFunc",
-    ]
-)
-"""Operations that no gradient goes through."""
-
-TABLE_LOOKUP = "ResourceGather"
-"""The operation that reads rows of a variable: its gradient holds these alone."""
 
 
 def gradients(
@@ -53,7 +30,8 @@ def gradients(
 ) -> list[Any]:
     """The gradients of the sum of `ys` by each of `xs`; None for those that the sum does not depend on.
 
-    Of a variable that is only read by `tf.gather` or `tf.nn.embedding_lookup`, they are `IndexedSlices`.
+    Of a variable that is only read by `tf.gather` or `tf.nn.embedding_lookup`, be it inside loops, branches or cells,
+    they are `IndexedSlices`.
 
     Args:
         ys: what is differentiated: a tensor or a list.
@@ -84,7 +62,9 @@ def gradients(
         return [None] * len(sources)
     weights = [None] * len(targets) if grad_ys is None else _listed(grad_ys)
     given = [as_tensor(each, target.dtype) for each, target in zip(weights, targets, strict=True) if each is not None]
-    function = _Gradient(len(targets), [each is not None for each in weights])
+    tables = {each: how for each, how in reads(targets).items() if how is not None}
+    kinds = [tables.get(each) for each in differentiated]
+    function = _Gradient(len(targets), [each is not None for each in weights], kinds)
     made = apply(
         "Gradients",
         function,
@@ -100,7 +80,6 @@ def gradients(
     function.operation = operation
     found = iter(operation.outputs)
     made = [next(found) if connected else None for connected in reached]
-    tables = _read_as_tables(sources, targets)
     return [
         _slices(each, tables[x]) if each is not None and x in tables else each
         for x, each in zip(sources, made, strict=True)
@@ -108,34 +87,54 @@ def gradients(
 
 
 class _Gradient:
-    """Runs autograd on what a session has computed."""
+    """Runs autograd on what a session has computed.
+
+    Args:
+        targets: how many tensors are differentiated.
+        weighted: which of them have a weight.
+        tables: for each source, how it is read, if only rows of it are.
+    """
 
     operation: Operation
 
-    def __init__(self, targets: int, weighted: Sequence[bool]) -> None:
-        self._targets, self._weighted = targets, weighted
+    def __init__(self, targets: int, weighted: Sequence[bool], tables: Sequence[Rows | None]) -> None:
+        self._targets, self._weighted, self._tables = targets, weighted, tables
 
     def __call__(self, run: Run, *values: torch.Tensor) -> Any:
         targets, rest = values[: self._targets], iter(values[self._targets :])
         weights = [next(rest) if given else None for given in self._weighted]
-        sources = list(rest)
+        sources, lookups = list(rest), current_lookups()
+        readings = [lookups.of(x) if how else [] for x, how in zip(sources, self._tables, strict=True)]
+        wanted = [
+            each
+            for x, how, found in zip(sources, self._tables, readings, strict=True)
+            for each in ([rows for _, rows in found] if how else [x])
+        ]
         pairs = [
             (target, torch.ones_like(target) if weight is None else weight.expand_as(target))
             for target, weight in zip(targets, weights, strict=True)
             if target.requires_grad
         ]
         again = run.program.is_differentiated(self.operation) or self.operation.graph.outer is not None
-        found: Sequence[torch.Tensor | None] = [None] * len(sources)
-        if pairs:
-            found = torch.autograd.grad(
+        grads: Sequence[torch.Tensor | None] = [None] * len(wanted)
+        if pairs and wanted:
+            grads = torch.autograd.grad(
                 [target for target, _ in pairs],
-                sources,
+                wanted,
                 [weight for _, weight in pairs],
                 retain_graph=again or len(run.program.gradients) > 1,
                 create_graph=again,
                 allow_unused=True,
             )
-        made = [torch.zeros_like(x) if grad is None else grad for x, grad in zip(sources, found, strict=True)]
+        remaining, made = iter(grads), list[Any]()
+        for x, how, found in zip(sources, self._tables, readings, strict=True):
+            if how is None:
+                grad = next(remaining)
+                made.append(torch.zeros_like(x) if grad is None else grad)
+                continue
+            each = [(places, next(remaining)) for places, _ in found]
+            parts = [(places, grad) for places, grad in each if grad is not None]
+            made.append(SlicedGradient(x, how, parts, passed=lookups.was_passed(x)))
         return made[0] if len(made) == 1 else made
 
 
@@ -159,43 +158,11 @@ def _reached(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[bool]
     return [each in seen for each in sources]
 
 
-def _needed(targets: Sequence[Tensor]) -> list[Operation]:
-    """All operations that the targets depend on."""
-    found: dict[Operation, None] = {}
-    waiting = [each.op for each in targets]
-    while waiting:
-        operation = waiting.pop()
-        if operation not in found:
-            found[operation] = None
-            waiting += [each.op for each in operation.inputs]
-    return list(found)
-
-
-def _read_as_tables(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> dict[Tensor, DType]:
-    """The variables among the sources of which the targets read only rows, with the dtype of the rows' numbers."""
-    tables = {each for each in sources if each.op.type == "VariableV2"}
-    found: dict[Tensor, DType] = {}
-    for operation in _needed(targets):
-        looks_up = operation.type == TABLE_LOOKUP
-        if looks_up:
-            found[operation.inputs[0]] = operation.inputs[1].dtype
-        whole = [each.value() for each in operation.variables if operation.type != "VariableV2"]
-        tables -= {*operation.inputs[1 if looks_up else 0 :], *whole}
-    return {each: found[each] for each in tables if each in found}
-
-
-def _slices(gradient: Tensor, numbers: DType) -> IndexedSlices:
+def _slices(gradient: Tensor, how: Rows) -> IndexedSlices:
     """The parts of a gradient that holds rows and their numbers."""
-
-    def parts(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        if value.is_sparse:
-            return value._values(), value._indices()[0].to(numbers.torch)
-        rows = torch.arange(len(value), device=value.device, dtype=numbers.torch)
-        return value, rows  # no row was read: all of them are zero
-
     width = None if gradient.dims is None else gradient.dims[1:]
-    outputs = [(gradient.dtype, None if width is None else (None, *width)), (numbers, (None,))]
-    values, indices = apply("IndexedSlices", parts, gradient, outputs=outputs)
+    outputs = [(gradient.dtype, None if width is None else (None, *width)), (how.numbers, (None,))]
+    values, indices = apply("IndexedSlices", lambda value: (value.rows, value.places), gradient, outputs=outputs)
     return IndexedSlices(values, indices, gradient.dims)
 
 

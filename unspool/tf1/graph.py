@@ -14,6 +14,7 @@ from unspool.tf1.dtypes import DType
 from unspool.tf1.shapes import Dims
 
 if TYPE_CHECKING:
+    from unspool.tf1.tables import Reads
     from unspool.tf1.tensor import Tensor
     from unspool.tf1.variables import Variable
 
@@ -39,6 +40,7 @@ class Operation:
         variables: those that it reads inside, besides its inputs.
         watches: the inputs that it differentiates by.
         changes: the variables that it assigns to, as far as they are known.
+        reads: how it reads variables, among its inputs and inside; as a whole those that are not among them.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Operation:
         variables: Sequence[Variable] = (),
         watches: Sequence[Tensor] = (),
         changes: Sequence[Variable] = (),
+        reads: Reads | None = None,
     ) -> None:
         from unspool.tf1.tensor import Tensor
 
@@ -63,6 +66,7 @@ class Operation:
         self.outputs = tuple(Tensor(self, k, dtype, dims) for k, (dtype, dims) in enumerate(outputs))
         self.takes_run, self.effect = takes_run, effect
         self.variables, self.watches, self.changes = tuple(variables), tuple(watches), tuple(changes)
+        self.reads: Reads = reads or {}
         self.control_inputs: tuple[Operation, ...] = graph.current_control_inputs()
         self.device = ""
         self.unnamed = False
@@ -85,6 +89,7 @@ class Operation:
             takes_run=self.takes_run,
             effect=self.effect,
             variables=self.variables,
+            reads=self.reads,
         )
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:

@@ -16,6 +16,7 @@ from unspool.tf1.feeding import as_fed
 from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.program import Program
+from unspool.tf1.tables import noting_lookups
 from unspool.tf1.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Session:
         if key not in self._programs:
             self._programs[key] = Program(leaves, list(fed))
         program = self._programs[key]
-        with torch.set_grad_enabled(bool(program.gradients)), self._placed():
+        with torch.set_grad_enabled(bool(program.gradients)), self._placed(), noting_lookups():
             values = iter([_as_numpy(value) for value in program(Run(self.state, program), fed)])
         return unflatten_as(fetches, [_whole(each, [next(values) for _ in _parts(each)]) for each in wanted])
 

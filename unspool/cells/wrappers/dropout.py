@@ -12,6 +12,7 @@ from torch import Tensor
 from unspool.cells.lstm import LSTMStateTuple
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.dtypes import as_dtype
+from unspool.flags import checks_flags
 from unspool.sizes import shape_of
 from unspool.structure import Structure, check_same_structure, children, describe, flatten, is_leaf, unflatten_as
 from unspool.tensor_array import TensorArray
@@ -44,6 +45,7 @@ class DropoutWrapper(RNNCellWrapper):
     True
     """
 
+    @checks_flags
     def __init__(
         self,
         cell: Any,

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from unspool.cells.layer import check_initializer, check_reuse, check_units
 from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
+from unspool.flags import checks_flags
 from unspool.structure import Structure, describe
 
 
@@ -37,6 +38,7 @@ class EmbeddingWrapper(RNNCellWrapper):
 
     embedding: Tensor
 
+    @checks_flags
     def __init__(
         self,
         cell: Any,

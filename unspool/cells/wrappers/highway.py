@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from unspool.cells.layer import check_matrix, check_width, glorot_uniform
 from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
+from unspool.flags import checks_flags
 from unspool.structure import Structure
 
 
@@ -40,6 +41,7 @@ class HighwayWrapper(RNNCellWrapper):
     transform_w: Tensor
     transform_b: Tensor
 
+    @checks_flags
     def __init__(self, cell: Any, couple_carry_transform_gates: bool = True, carry_bias_init: float = 1.0) -> None:
         super().__init__(cell)
         self.couple_carry_transform_gates = couple_carry_transform_gates

@@ -13,6 +13,7 @@ from unspool.cells.building import UnbuiltWeight
 from unspool.cells.layer import check_matrix, check_reuse, check_same_dtype, check_units, check_width, glorot_uniform
 from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
+from unspool.flags import checks_flags
 from unspool.structure import Structure
 
 
@@ -38,6 +39,7 @@ class InputProjectionWrapper(RNNCellWrapper):
     kernel: Tensor
     bias: Tensor
 
+    @checks_flags
     def __init__(
         self, cell: Any, num_proj: int, activation: Any = None, input_size: int | None = None, reuse: bool | None = None
     ) -> None:
@@ -103,6 +105,7 @@ class OutputProjectionWrapper(RNNCellWrapper):
     kernel: Tensor
     bias: Tensor
 
+    @checks_flags
     def __init__(self, cell: Any, output_size: int, activation: Any = None, reuse: bool | None = None) -> None:
         super().__init__(cell)
         self._output_size = check_units("output_size", output_size)

@@ -14,6 +14,7 @@ from unspool.cells.layer import glorot_uniform
 from unspool.cells.like import ensure_built_for
 from unspool.decode.attention.dense import Dense
 from unspool.decode.attention.mechanism import AttentionMechanism
+from unspool.flags import checks_flags
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -46,6 +47,7 @@ class BahdanauAttention(AttentionMechanism):
     attention_g: Tensor
     attention_b: Tensor
 
+    @checks_flags
     def __init__(
         self,
         num_units: int,

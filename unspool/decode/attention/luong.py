@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.decode.attention.mechanism import AttentionMechanism
+from unspool.flags import checks_flags
 
 
 class LuongAttention(AttentionMechanism):
@@ -34,6 +35,7 @@ class LuongAttention(AttentionMechanism):
 
     attention_g: Tensor
 
+    @checks_flags
     def __init__(
         self,
         num_units: int,

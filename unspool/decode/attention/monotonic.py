@@ -12,6 +12,7 @@ from unspool.decode.attention.bahdanau import BahdanauAttention
 from unspool.decode.attention.luong import LuongAttention
 from unspool.decode.attention.mechanism import AttentionMechanism
 from unspool.decode.attention.recurrence import check_mode, monotonic_attention
+from unspool.flags import checks_flags
 
 
 class MonotonicAttention(AttentionMechanism):
@@ -104,6 +105,7 @@ class BahdanauMonotonicAttention(MonotonicAttention, BahdanauAttention):
     (tensor([1., 0., 0.]), True)
     """
 
+    @checks_flags
     def __init__(
         self,
         num_units: int,
@@ -151,6 +153,7 @@ class LuongMonotonicAttention(MonotonicAttention, LuongAttention):
     tensor([0.5000, 0.2500, 0.1250], grad_fn=<SelectBackward0>)
     """
 
+    @checks_flags
     def __init__(
         self,
         num_units: int,

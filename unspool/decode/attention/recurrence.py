@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unspool.flags import checks_flags
 from unspool.loops.tensors import as_tensor
 
 MODES = ("recursive", "parallel", "hard")
@@ -54,6 +55,7 @@ def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> 
     return chosen * _products_before(1 - chosen)
 
 
+@checks_flags
 def safe_cumprod(x: Any, axis: int = 0, exclusive: bool = False) -> Tensor:
     """The cumulative product of numbers in [0, 1], by a sum of logarithms.
 

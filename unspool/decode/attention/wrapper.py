@@ -18,6 +18,7 @@ from unspool.decode.attention.layers import AttentionFn, attention_layers, compu
 from unspool.decode.attention.mechanism import AttentionMechanism
 from unspool.decode.attention.state import AttentionWrapperState
 from unspool.dtypes import as_dtype
+from unspool.flags import checks_flags
 from unspool.loops.tensors import as_tensors
 from unspool.structure import Structure, describe, flatten, map_structure
 from unspool.tensor_array import TensorArray
@@ -66,6 +67,7 @@ class AttentionWrapper(RNNCellWrapper):
     (torch.Size([2, 9, 6]), torch.Size([2, 7]), tensor([9, 4]))
     """
 
+    @checks_flags
     def __init__(
         self,
         cell: Any,

@@ -12,6 +12,7 @@ from unspool.decode.helpers.embedding import Embedding
 from unspool.decode.helpers.helper import check_callable, check_logits
 from unspool.decode.helpers.training import TrainingHelper, as_time_major
 from unspool.decode.sampling import Sampling, Uniform
+from unspool.flags import checks_flags
 from unspool.loops.tensors import as_tensor
 from unspool.step import select_rows
 from unspool.structure import Structure, is_leaf
@@ -42,6 +43,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
     (tensor([0, 1], dtype=torch.int32), tensor([1., 1., 1., 1.]))
     """
 
+    @checks_flags
     def __init__(
         self,
         inputs: Any,
@@ -104,6 +106,7 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
     (tensor([1, 1], dtype=torch.int32), tensor([1., 1., 1., 1.]))
     """
 
+    @checks_flags
     def __init__(
         self,
         inputs: Any,

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from unspool.decode.helpers.helper import Helper, check_logits
+from unspool.flags import checks_flags
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row
 from unspool.loops.tensors import as_tensor
 from unspool.step import attach, gradient_sources
@@ -35,6 +36,7 @@ class TrainingHelper(Helper):
     (tensor([False,  True, False]), torch.Size([3, 4]))
     """
 
+    @checks_flags
     def __init__(self, inputs: Structure, sequence_length: Any, time_major: bool = False) -> None:
         self.inputs = as_time_major(inputs, "inputs", time_major)
         leaves = flatten(self.inputs)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.tf1.dtypes import float32
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.initializers import Initializer, fans, truncated_normal_, zeros_initializer
@@ -60,6 +61,7 @@ class variance_scaling_initializer(Initializer):  # noqa: N801 (TensorFlow's nam
 
     kind = "variance_scaling"
 
+    @checks_flags
     def __init__(
         self,
         factor: float = 2.0,
@@ -85,6 +87,7 @@ class variance_scaling_initializer(Initializer):  # noqa: N801 (TensorFlow's nam
         return truncated_normal_(blank, 0.0, math.sqrt(1.3 * self.factor / count), generator)
 
 
+@checks_flags
 def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any = float32) -> Initializer:
     """Random, so that variances stay the same forwards and backwards (Glorot and Bengio, 2010)."""
     return variance_scaling_initializer(1.0, "FAN_AVG", uniform, seed, dtype)
@@ -166,6 +169,7 @@ class _FullyConnected(Dense):
     kernel_name, bias_name = "weights", "biases"
 
 
+@checks_flags
 def fully_connected(
     inputs: Any,
     num_outputs: int,
@@ -239,6 +243,7 @@ def linear(*args: Any, **kwargs: Any) -> Any:
 relu = fully_connected
 
 
+@checks_flags
 def batch_norm(
     inputs: Any,
     decay: float = 0.999,
@@ -333,6 +338,7 @@ def flatten(inputs: Any, outputs_collections: Any = None, scope: str | None = No
     return made
 
 
+@checks_flags
 def embed_sequence(
     ids: Any,
     vocab_size: int | None = None,

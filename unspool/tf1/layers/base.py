@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from unspool.flags import checks_flags
 from unspool.structure import flatten
 from unspool.tf1.dtypes import as_dtype
 from unspool.tf1.graph import get_default_graph
@@ -44,6 +45,7 @@ class Layer:
     least_rank: int | None = None
     """How many axes the input has at least."""
 
+    @checks_flags
     def __init__(
         self,
         trainable: bool = True,

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.tf1.initializers import zeros_initializer
 from unspool.tf1.layers.base import Layer, is_true
 from unspool.tf1.operations import apply, as_tensor
@@ -47,6 +48,7 @@ class Dense(Layer):
     least_rank = 2
     kernel_name, bias_name = "kernel", "bias"
 
+    @checks_flags
     def __init__(
         self,
         units: int,
@@ -105,6 +107,7 @@ class Dense(Layer):
         return self.kernel, self.bias, self.activation
 
 
+@checks_flags
 def dense(
     inputs: Any,
     units: int,

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.initializers import ones_initializer, zeros_initializer
 from unspool.tf1.layers.base import Layer, is_true, listed
@@ -43,6 +44,7 @@ class BatchNormalization(Layer):
         more: see `Layer`.
     """
 
+    @checks_flags
     def __init__(
         self,
         axis: int | list[int] = -1,
@@ -159,6 +161,7 @@ class _Normalize:
         return made if beta is None else made + beta.reshape(shape), mean, averaged
 
 
+@checks_flags
 def batch_normalization(
     inputs: Any,
     axis: int | list[int] = -1,

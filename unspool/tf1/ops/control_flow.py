@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.structure import Structure, check_same_structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import bool_
 from unspool.tf1.functions import Function
@@ -14,6 +15,7 @@ from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import identity
 from unspool.tf1.shapes import Dims, TensorShape, described
+from unspool.tf1.tables import current_lookups, together
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 
+@checks_flags
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -113,6 +116,7 @@ def while_loop(
         variables=(*test.variables, *turn.variables),
         effect=test.has_effects or turn.has_effects,
         changes=(*test.changes, *turn.changes),
+        reads=together([turn.reads], looped=True),
     )
     flows = [made] if isinstance(made, Tensor) else list(made)
     ended = [
@@ -190,6 +194,7 @@ def _check_turn(before: Sequence[Any], after: Sequence[Any], outputs: Sequence[T
             )
 
 
+@checks_flags
 def cond(
     pred: Any,
     true_fn: Callable[[], Any] | None = None,
@@ -236,9 +241,14 @@ def cond(
         agreed = one.dims == other.dims
         outputs.append((one.dtype, one.dims if agreed else _common(one, other)))
     count = len(branches[0].captured)
+    tables = [[k for k, each in enumerate(branch.captured) if branch.reads.get(each)] for branch in branches]
 
     def run_branch(run: Run, chosen: torch.Tensor, *values: Any) -> Any:
-        made = branches[0](run, values[:count]) if bool(chosen) else branches[1](run, values[count:])
+        parts = values[:count], values[count:]
+        taken = 0 if bool(chosen) else 1
+        made = branches[taken](run, parts[taken])
+        for place in tables[1 - taken]:
+            current_lookups().pass_by(parts[1 - taken][place])
         return made[0] if len(made) == 1 else made
 
     made = apply(
@@ -253,6 +263,7 @@ def cond(
         variables=(*branches[0].variables, *branches[1].variables),
         effect=branches[0].has_effects or branches[1].has_effects,
         changes=(*branches[0].changes, *branches[1].changes),
+        reads=together(each.reads for each in branches),
     )
     flows = [made] if isinstance(made, Tensor) else list(made)
     return unflatten_as(results[0], flows)
@@ -279,6 +290,7 @@ def _common(one: Tensor, other: Tensor) -> Any:
     return tuple(a if a == b else None for a, b in zip(one.dims, other.dims, strict=True))
 
 
+@checks_flags
 def case(
     pred_fn_pairs: Any,
     default: Callable[[], Any] | None = None,

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tf1.functions import Function, Like
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.joining import concat
+from unspool.tf1.tables import together
 from unspool.tf1.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ __all__ = [
 ]
 
 
+@checks_flags
 def map_fn(
     fn: Callable[[Any], Any],
     elems: Structure,
@@ -44,6 +47,7 @@ def map_fn(
     return _over_slices("map", lambda _, each: (None, fn(each)), None, given, name)
 
 
+@checks_flags
 def scan(
     fn: Callable[[Any, Any], Any],
     elems: Structure,
@@ -84,6 +88,7 @@ def _scanned(fn: Callable[[Any, Any], Any], elems: Structure, initializer: Any, 
     return map_structure(lambda each: each[::-1], made) if reverse else made
 
 
+@checks_flags
 def foldl(
     fn: Callable[[Any, Any], Any],
     elems: Any,
@@ -144,5 +149,6 @@ def _over_slices(
         outputs=outputs,
         takes_run=True,
         variables=turn.variables,
+        reads=together([turn.reads], looped=True),
     )
     return unflatten_as(turn.result[1], [made] if isinstance(made, Tensor) else made)

@@ -11,6 +11,7 @@ import torch
 from unspool.tf1.dtypes import as_dtype, bool_, int32
 from unspool.tf1.operations import apply, as_sizes, as_tensor, check_axis, known_int, known_ints, same_dtype
 from unspool.tf1.shapes import Dim, Dims, described, fit, merged
+from unspool.tf1.tables import LOOKUP, VARIABLE, look_up
 from unspool.tf1.tensor import Operators, Tensor
 
 __all__ = [
@@ -241,17 +242,9 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | 
         check_axis("GatherV2", axis, len(given.dims))
         where = axis % len(given.dims)
         dims = (*given.dims[:where], *places.dims, *given.dims[where + 1 :])
-    if given.op.type == "VariableV2" and axis == 0 and given.dims is not None and len(given.dims) == 2:
-        return apply("ResourceGather", _rows, given, places, name=name, outputs=[(given.dtype, dims)])
+    if given.op.type == VARIABLE and axis == 0 and given.dims and given.dtype.is_floating:
+        return apply(LOOKUP, look_up, given, places, name=name, outputs=[(given.dtype, dims)])
     return apply("GatherV2", compute, given, places, name=name, outputs=[(given.dtype, dims)])
-
-
-def _rows(table: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Rows of a variable, with gradients that hold no more than these."""
-    if places.numel() and (int(places.min()) < 0 or int(places.max()) >= len(table)):
-        outside = places[(places < 0) | (places >= len(table))].reshape(-1)[0].item()
-        raise ValueError(f"indices = {outside} is not in [0, {len(table)})")
-    return torch.nn.functional.embedding(places, table, sparse=table.is_floating_point())
 
 
 def gather_nd(params: Any, indices: Any, name: str | None = None) -> Any:

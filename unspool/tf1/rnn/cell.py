@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unspool.cells.like import snake_case
+from unspool.flags import checks_flags
 from unspool.sizes import shape_of
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype
@@ -19,6 +20,7 @@ from unspool.tf1.ops.array import shape, zeros
 from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
+from unspool.tf1.tables import together, whole
 from unspool.tf1.tensor import Operators, Tensor
 from unspool.tf1.tensor_array import TensorArray
 from unspool.tf1.variables import Variable
@@ -55,6 +57,7 @@ class RNNCell:
     _scope: VariableScope | None = None
     _bound: Bound | None = None
 
+    @checks_flags
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, _reuse: Any = None) -> None:
         self.reuse = self.reuse if _reuse is None else _reuse
         self._name, self._dtype = name, None if dtype is None else as_dtype(dtype)
@@ -192,7 +195,7 @@ class ModuleCell(RNNCell):
 
     def __call__(self, inputs: Structure, state: Structure, scope: Any = None) -> tuple[Structure, Structure]:
         """One step, building the cell first if it is new."""
-        inputs, state = (map_structure(as_leaf, each) for each in (inputs, state))
+        inputs, state = (map_structure(as_leaf, each) for each in (inputs, _packed(self.state_size, state)))
         bound = bound_cell(self, inputs, state, scope)
         leaves = [leaf for leaf in flatten((inputs, state)) if not isinstance(leaf, TensorArray)]
         rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
@@ -201,6 +204,15 @@ class ModuleCell(RNNCell):
         return run_module(
             self.name, [bound], lambda modules, x, s: modules[0](x, s), (inputs, state), (outputs, new_state)
         )
+
+
+def _packed(sizes: Any, state: Any) -> Structure:
+    """The state in the cell's namedtuples: programs write `(c, h)` for an `LSTMStateTuple`, and TensorFlow takes it."""
+    if not isinstance(sizes, tuple) or not isinstance(state, list | tuple) or len(sizes) != len(state):  # pyright: ignore[reportUnknownArgumentType]
+        return state  # pyright: ignore[reportUnknownVariableType]
+    parts = [_packed(size, each) for size, each in zip(sizes, state, strict=True)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    kind: Any = type(sizes) if hasattr(sizes, "_fields") and not hasattr(state, "_fields") else type(state)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 def sized(sizes: Structure, before: tuple[Any, ...], dtype: DType) -> Structure:
@@ -221,6 +233,7 @@ def run_module(
     results: Structure,
     *,
     takes_run: bool = False,
+    loops: bool = False,
 ) -> Structure:
     """An operation that calls `function` with modules and the values of `arguments`.
 
@@ -231,6 +244,7 @@ def run_module(
         arguments: a tuple of structures of tensors; None among them stays.
         results: the structure of `Like` that the function's result has; an array stands for one like it.
         takes_run: whether the function wants the run after the modules.
+        loops: whether TensorFlow runs a loop for it.
     """
     for bound in bounds:
         bound.claim()
@@ -252,7 +266,8 @@ def run_module(
 
     outputs = [(leaf.dtype, () if isinstance(leaf, TensorArray) else leaf.dims) for leaf in flatten(results)]
     inputs = [*leaves, *(tensor for group in around for tensor in group)]
-    made = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables)
+    read = together([whole(inputs), *(bound.reads for bound in bounds)], looped=loops)
+    made = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables, reads=read)
     flows = [made] if isinstance(made, Tensor) else made
     flows[0].op.modules = tuple(bounds)
     pairs = zip(flatten(results), flows, strict=True)

@@ -9,6 +9,7 @@ import torch
 
 import unspool
 from unspool.cells.like import assert_like_rnncell
+from unspool.flags import checks_flags
 from unspool.structure import Structure, check_namedtuples, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype, int32
 from unspool.tf1.functions import Like
@@ -21,6 +22,7 @@ from unspool.tf1.shapes import Dim, Dims, compatible, described
 from unspool.tf1.tensor import Tensor
 
 
+@checks_flags
 def dynamic_rnn(
     cell: Any,
     inputs: Structure,
@@ -77,9 +79,11 @@ def dynamic_rnn(
             )
 
         results = sized(cell.output_size, sequences.axes, kind), state_like(state)
-        return run_module("dynamic_rnn", [bound], run, (sequences.inputs, sequences.lengths, state), results)
+        given = sequences.inputs, sequences.lengths, state
+        return run_module("dynamic_rnn", [bound], run, given, results, loops=True)
 
 
+@checks_flags
 def bidirectional_dynamic_rnn(
     cell_fw: Any,
     cell_bw: Any,
@@ -133,7 +137,8 @@ def bidirectional_dynamic_rnn(
         outputs = tuple(sized(cell.output_size, sequences.axes, kind) for cell in (cell_fw, cell_bw))
         both = states[0][0], states[1][0]
         results = outputs, (state_like(both[0]), state_like(both[1]))
-        return run_module("bidirectional_rnn", bounds, run, (sequences.inputs, sequences.lengths, both), results)
+        given = sequences.inputs, sequences.lengths, both
+        return run_module("bidirectional_rnn", bounds, run, given, results, loops=True)
 
 
 def static_rnn(

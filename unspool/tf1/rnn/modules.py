@@ -20,6 +20,7 @@ from unspool.tf1.graph import Graph, get_default_graph
 from unspool.tf1.initializers import Initializer as GraphInitializer
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import Dimension, TensorShape
+from unspool.tf1.tables import Reads, together, whole
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.variables import Variable
 
@@ -162,6 +163,11 @@ class Traced(RNNCell):
         pairs = zip(self._function.value.captured, self._sources, strict=False)
         return [tensor for tensor, source in pairs if isinstance(source, int)]
 
+    @property
+    def reads(self) -> Reads:
+        """How the step reads variables."""
+        return self._function.value.reads
+
     def put(self, run: Run, values: Sequence[torch.Tensor]) -> None:
         """Gives the step what it reads of the graph around it."""
         self._run = run.state.kept(Sealed, lambda: Sealed(run))
@@ -261,6 +267,17 @@ class Bound:
         return list(dict.fromkeys(graph.kept(Weights).of(self.module).values()))
 
     @property
+    def reads(self) -> Reads:
+        """How its variables are read: by rows perhaps in a step that is traced, as a whole in any other."""
+        modules: list[Any] = list(self.module.modules())
+        weights: Weights = (self._owner or get_default_graph().root).kept(Weights)
+        traced = [each for each in modules if isinstance(each, Traced)]
+        own = [weight for each in modules if each not in traced for weight in each.parameters(recurse=False)]
+        variables = weights.of(self.module)
+        wholes = whole(variables[weight].value() for weight in own if weight in variables)
+        return together([wholes, *(each.reads for each in traced)])
+
+    @property
     def inputs(self) -> list[Tensor]:
         """What it needs of a run besides inputs and state."""
         return [tensor for late in self._all_late() for tensor in late.inputs]
@@ -278,6 +295,7 @@ class Bound:
             weights = graph.kept(Weights).of(self.module)
             memo: dict[int, Any] = {id(weight): run.state.place_of(variable) for weight, variable in weights.items()}
             module = copy.deepcopy(self.module, memo).to(run.state.device)
+            _forget_initializers(module)
             return module, [(late, memo[id(late.owner)]) for late in self._all_late()]
 
         module, waiting = run.state.kept(self, make)
@@ -289,6 +307,14 @@ class Bound:
             else:
                 late.put(owner, *given)
         return module
+
+
+def _forget_initializers(module: torch.nn.Module) -> None:
+    """Takes away what filled the weights: no step needs it, and no two copies would be planned alike with it."""
+    for each in module.modules():
+        for name, value in vars(each).items():
+            if isinstance(value, GraphInitializer):
+                setattr(each, name, None)
 
 
 def _heads(module: Any) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from unspool.cells.like import assert_like_rnncell
+from unspool.flags import checks_flags
+from unspool.loops.arguments import check_parallel_iterations
 from unspool.sizes import shape_of
 from unspool.structure import Structure, check_same_structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType
@@ -22,6 +24,7 @@ from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 
 
+@checks_flags
 def raw_rnn(
     cell: Any,
     loop_fn: Callable[[Any, Any, Any, Any], Any],
@@ -35,7 +38,7 @@ def raw_rnn(
         cell: a cell.
         loop_fn: `loop_fn(time, cell_output, cell_state, loop_state)` returns `(finished, next_input, next_state, emit,
             next_loop_state)`; at first it is called with time 0 and None for the rest.
-        parallel_iterations, swap_memory: accepted; they never change the result.
+        parallel_iterations, swap_memory: checked; they do nothing, see `unspool.raw_rnn`.
         scope: the scope of the variables, "rnn" by default.
 
     Returns:
@@ -46,6 +49,7 @@ def raw_rnn(
         ValueError: if what `loop_fn` returns does not fit the cell, the template or the step before.
     """
     assert_like_rnncell("cell", cell)
+    check_parallel_iterations(parallel_iterations)
     if not callable(loop_fn):
         raise TypeError("loop_fn must be a callable")
     with variable_scope(scope or "rnn") as found:

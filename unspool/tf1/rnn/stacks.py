@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from unspool.flags import checks_flags
 from unspool.structure import Structure
 from unspool.tf1.ops.array import concat
 from unspool.tf1.rnn.loops import bidirectional_dynamic_rnn, static_bidirectional_rnn
@@ -12,6 +13,7 @@ from unspool.tf1.scopes import variable_scope
 from unspool.tf1.tensor import Tensor
 
 
+@checks_flags
 def stack_bidirectional_dynamic_rnn(
     cells_fw: list[Any],
     cells_bw: list[Any],

@@ -9,6 +9,7 @@ import torch
 
 import unspool
 from unspool.cells.building import witnessed_initializers
+from unspool.flags import check_flags
 from unspool.sizes import shape_of
 from unspool.structure import Structure, map_structure
 from unspool.tf1.dtypes import DType, as_dtype, int64
@@ -32,6 +33,7 @@ class AttentionMechanism:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         arguments = dict(inspect.signature(self.kind).bind(*args, **kwargs).arguments)
+        check_flags(self.kind, arguments)
         if arguments.get("memory") is None:
             raise ValueError("memory must be given: the tensor that is looked at")
         self.memory = as_tensor(arguments.pop("memory"))
@@ -97,6 +99,7 @@ class AttentionWrapper(ModuleCell):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         bound = inspect.signature(self.kind).bind(*args, **kwargs)
+        check_flags(self.kind, bound.arguments)
         given = bound.arguments.get("attention_mechanism")
         several = isinstance(given, list | tuple)
         mechanisms: list[Any] = list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]

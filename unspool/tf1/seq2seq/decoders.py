@@ -9,6 +9,9 @@ import torch
 
 import unspool
 from unspool.cells.like import assert_like_rnncell
+from unspool.decode.beam_arguments import check_logits
+from unspool.flags import check_flags, checks_flags
+from unspool.loops.arguments import check_parallel_iterations
 from unspool.sizes import shape_of
 from unspool.structure import Structure, flatten, map_structure
 from unspool.tf1.dtypes import DType, bool_, int32, int64
@@ -26,12 +29,13 @@ if TYPE_CHECKING:
     from unspool.tf1.session import Run
 
 
+@checks_flags
 def dynamic_decode(
     decoder: Any,
     output_time_major: bool = False,
     impute_finished: bool = False,
     maximum_iterations: Any = None,
-    parallel_iterations: int = 32,
+    parallel_iterations: int | None = None,
     swap_memory: bool = False,
     scope: Any = None,
 ) -> tuple[Structure, Structure, Tensor]:
@@ -42,7 +46,7 @@ def dynamic_decode(
         output_time_major: whether the outputs are `[time, batch, ...]`.
         impute_finished: whether finished rows are left alone; if not, as by default in TensorFlow, they run on.
         maximum_iterations: the most steps to take, a number or a scalar tensor.
-        parallel_iterations, swap_memory: accepted; they never change the result.
+        parallel_iterations, swap_memory: as of `unspool.dynamic_decode`; they never change the result.
         scope: the scope of the variables, "decoder" by default.
 
     Returns:
@@ -54,6 +58,7 @@ def dynamic_decode(
     """
     if not isinstance(decoder, _Decoder):
         raise TypeError(f"Expected decoder to be type Decoder, but saw: {type(decoder)}")
+    check_parallel_iterations(parallel_iterations)
     most = None if maximum_iterations is None else as_tensor(maximum_iterations)
     if most is not None and most.dims not in ((), None):
         raise ValueError("maximum_iterations must be a scalar")
@@ -63,7 +68,9 @@ def dynamic_decode(
         def run_decoder(modules: list[Any], run: Any, limit: Any, *values: Any) -> Structure:
             made = decoder.on_values(run, modules, *values)
             bound = None if limit is None else int(limit)
-            return unspool.dynamic_decode(made, output_time_major, impute_finished, bound)
+            return unspool.dynamic_decode(
+                made, output_time_major, impute_finished, bound, parallel_iterations, swap_memory
+            )
 
         return run_module("dynamic_decode", bounds, run_decoder, (most, *parts), results, takes_run=True)
 
@@ -131,7 +138,9 @@ class BasicDecoder(_Decoder):
     def on_values(self, run: Run, modules: list[Any], *values: Any) -> Any:
         """Unspool's decoder, in one run."""
         state, read = values
-        return unspool.BasicDecoder(modules[0], self._helper.on_values(run, read), state, *modules[1:])
+        made = unspool.BasicDecoder(modules[0], self._helper.on_values(run, read), state, *modules[1:])
+        made.models = run.state.kept((self, "models"), dict)
+        return made
 
 
 class BeamSearchDecoder(_Decoder):
@@ -142,6 +151,7 @@ class BeamSearchDecoder(_Decoder):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         given = inspect.signature(unspool.BeamSearchDecoder).bind(*args, **kwargs).arguments
+        check_flags(unspool.BeamSearchDecoder, given)
         assert_like_rnncell("cell", given["cell"])
         self._cell, self._layer = given.pop("cell"), given.pop("output_layer", None)
         _check_layer(self._layer)
@@ -152,6 +162,8 @@ class BeamSearchDecoder(_Decoder):
         rows = None if self._start.dims is None else self._start.dims[0]
         self._rows: int | None = rows
         self._embedding, self._read = as_embedding(given.pop("embedding"), (rows, self._width))
+        if not isinstance(self._embedding, Traced):
+            check_logits(self._layer, self._cell, self._embedding.dims[0])
         self._options: dict[str, Any] = dict(given)
 
     def prepared(self, time_major: bool) -> tuple[list[Bound], tuple[Structure, ...], Structure]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 import unspool
+from unspool.flags import checks_flags
 from unspool.structure import Structure, map_structure
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import reshape
@@ -15,6 +16,7 @@ from unspool.tf1.shapes import described
 from unspool.tf1.tensor import Tensor
 
 
+@checks_flags
 def sequence_loss(
     logits: Any,
     targets: Any,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import unspool
+from unspool.flags import check_flags
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype, int32
 from unspool.tf1.functions import Function, Like
@@ -57,6 +58,7 @@ class Helper:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.arguments: dict[str, Any] = dict(inspect.signature(self.kind).bind(*args, **kwargs).arguments)
+        check_flags(self.kind, self.arguments)
         self.prepare()
 
     def prepare(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.tf1.train import foreach
 from unspool.tf1.train.optimizer import Numbers, Optimizer, Tensors
 
@@ -35,6 +36,7 @@ class AdamOptimizer(Optimizer):
 
     by_rows = False
 
+    @checks_flags
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -107,6 +109,7 @@ class RMSPropOptimizer(Optimizer):
         name: of its operations and variables.
     """
 
+    @checks_flags
     def __init__(
         self,
         learning_rate: Any,
@@ -170,6 +173,7 @@ class AdagradOptimizer(Optimizer):
         name: of its operations and variables.
     """
 
+    @checks_flags
     def __init__(
         self,
         learning_rate: Any,
@@ -222,6 +226,7 @@ class AdadeltaOptimizer(Optimizer):
         name: of its operations and variables.
     """
 
+    @checks_flags
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -275,6 +280,7 @@ class FtrlOptimizer(Optimizer):
         l2_shrinkage_regularization_strength: a penalty of the weights' size, added to the gradient; not below 0.
     """
 
+    @checks_flags
     def __init__(
         self,
         learning_rate: Any,

@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.shapes import fit
 from unspool.tf1.tensor import Tensor
 
 
+@checks_flags
 def exponential_decay(
     learning_rate: Any,
     global_step: Any,
@@ -46,6 +48,7 @@ def exponential_decay(
     )
 
 
+@checks_flags
 def natural_exp_decay(
     learning_rate: Any,
     global_step: Any,
@@ -64,6 +67,7 @@ def natural_exp_decay(
     )
 
 
+@checks_flags
 def inverse_time_decay(
     learning_rate: Any,
     global_step: Any,
@@ -82,6 +86,7 @@ def inverse_time_decay(
     )
 
 
+@checks_flags
 def polynomial_decay(
     learning_rate: Any,
     global_step: Any,

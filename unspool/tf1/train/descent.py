@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.tf1.train import foreach
 from unspool.tf1.train.optimizer import Numbers, Optimizer, Tensors
 
@@ -29,6 +30,7 @@ class GradientDescentOptimizer(Optimizer):
     np.float32(0.0)
     """
 
+    @checks_flags
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate
@@ -60,6 +62,7 @@ class MomentumOptimizer(Optimizer):
         use_nesterov: whether the weight moves by `gradient + momentum * memory` instead (Sutskever et al., 2013).
     """
 
+    @checks_flags
     def __init__(
         self,
         learning_rate: Any,

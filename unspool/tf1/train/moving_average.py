@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.ops.array import zeros_like
@@ -42,6 +43,7 @@ class ExponentialMovingAverage:
     np.float32(2.0)
     """
 
+    @checks_flags
     def __init__(
         self,
         decay: Any,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
 
+from unspool.flags import checks_flags
 from unspool.structure import flatten
 from unspool.tf1.gradients import gradients
 from unspool.tf1.graph import Operation, get_default_graph
@@ -48,6 +49,7 @@ class Optimizer:
     by_rows = True
     """Whether rows of a table that nobody looked up are left alone, with all that is remembered of them."""
 
+    @checks_flags
     def __init__(self, use_locking: bool = False, name: str = "") -> None:
         if not name:
             raise ValueError("Must specify the optimizer name")
@@ -89,6 +91,7 @@ class Optimizer:
         """Its name."""
         return self._name
 
+    @checks_flags
     def minimize(
         self,
         loss: Any,
@@ -123,6 +126,7 @@ class Optimizer:
             )
         return self.apply_gradients(pairs, global_step, name)
 
+    @checks_flags
     def compute_gradients(
         self,
         loss: Any,
