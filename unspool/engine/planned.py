@@ -143,7 +143,8 @@ def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> 
     checkpoints = isinstance(call.memory, Checkpoint)
     schedule = call.plan.inference if checkpoints else call.schedule
     outputs = [_batch(node, call) for node in traced.outputs]
-    kept = [node for node in call.schedule.kept if node in call.plan.draws.outputs or not checkpoints]
+    # Between checkpoints all of the loop runs again: with the same draws, whether or not the adjoint needs them.
+    kept = call.plan.draws.outputs if checkpoints else call.schedule.kept
     with _no_autocast(layout.device):
         shared = schedule.forward.begin(weights, layout.mean_rows)
         carried = [layout.sort(leaf) for leaf in state]
@@ -300,8 +301,7 @@ def _kept_chunks(
             yield begin, end, dict(zip(schedule.kept, history.take(), strict=True))
         return
     assert shared is not None
-    drawn_nodes = [node for node in schedule.kept if node in call.plan.draws.outputs]
-    drawn = [dict(zip(drawn_nodes, history.take(), strict=True)) for _ in chunks]
+    drawn = [dict(zip(call.plan.draws.outputs, history.take(), strict=True)) for _ in chunks]  # the last one first
     rows = call.layout.counts[start]
     carried = [*history.take(), *(first[node][:rows] for node in call.plan.trace.memory)]
     again: list[Values] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from torch import Tensor, fx
@@ -79,8 +80,10 @@ def share_repeated(graph: fx.Graph) -> None:
 
 
 def drop_dead(graph: fx.Graph) -> None:
-    """Removes what no result needs."""
-    needed = ancestors([graph.output_node()])
+    """Removes what no result needs, but for draws: without one, the next would get its numbers."""
+    draws = [node for node in graph.nodes if is_random(node)]
+    parts = [user for draw in draws for user in draw.users if is_call(user, operator.getitem)]
+    needed = ancestors([graph.output_node(), *draws, *parts])
     for node in reversed(list(graph.nodes)):
         if node not in needed and node.op != "placeholder":
             graph.erase_node(node)
