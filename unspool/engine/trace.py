@@ -10,23 +10,20 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._dynamo.source import ConstantSource
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.fx.traceback import preserve_node_meta
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from unspool.engine.any_rows import AnyRows, rows_symbol
 from unspool.engine.decompositions import DECOMPOSITIONS, OpenCells
+from unspool.engine.gradient_hooks import NoHooks
 from unspool.engine.graph import aten
 from unspool.engine.reasons import CannotPlanError
 from unspool.sizes import shape_of
 from unspool.step import CheckedCell
 from unspool.structure import Structure, flatten, unflatten_as
-
-ROWS_HINT = 7919
-"""What the tracer believes the number of rows to be: a prime that no other size is likely to share."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,9 @@ def trace(
     Raises:
         CannotPlanError: if the step cannot be traced for every number of rows.
     """
-    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
-    rows = _rows_symbol(mode)
+    sizes = AnyRows()
+    mode = FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
+    rows = rows_symbol(mode)
     input_leaves: list[Leaf] = flatten(inputs)
     memory = memory or {}
     state_leaves: list[Leaf] = [*flatten(state), *memory.values()]
@@ -149,8 +147,9 @@ def trace(
         run = CheckedCell(with_weights, rows, output_dtype, same_containers=same_containers)
         versions = [value._version for value in lifted]
         # Attention is computed by its equations, too.
-        with torch.set_grad_enabled(adjoint), OpenCells(), sdpa_kernel(SDPBackend.MATH):
+        with torch.set_grad_enabled(adjoint), OpenCells(), NoHooks() as hooks, sdpa_kernel(SDPBackend.MATH):
             output, new_state = run(unflatten_as(inputs, x), unflatten_as(state, own))
+        hooks.check()
         mutated = [
             name for name, value, version in zip(weights, lifted, versions, strict=True) if value._version != version
         ]
@@ -173,7 +172,7 @@ def trace(
         module = _make_graph(step, fakes)
         if any(_mutates(node) for node in module.graph.nodes):
             module = _make_graph(torch.func.functionalize(fx.Interpreter(module).run), fakes)
-    _check_holds_for_any_rows(mode)
+    sizes.check()
     graph = module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     with graph.inserting_before(placeholders[0]):
@@ -211,27 +210,11 @@ class Lifted:
         return torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
 
 
-def _rows_symbol(mode: FakeTensorMode) -> Any:
-    """A number of rows that is known to be no number in particular."""
-    make: Any = StatelessSymbolicContext
-    context = make(dynamic_sizes=[DimDynamic.DUCK])
-    rows = torch.empty(ROWS_HINT, device="cpu")
-    return mode.from_tensor(rows, symbolic_context=context, source=ConstantSource("rows")).shape[0]
-
-
 def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list[Tensor | None]:
     starts = [source for source in sources if source.requires_grad]
     found = torch.autograd.grad([y for y, _ in ends], starts, [d for _, d in ends], allow_unused=True)
     by_source = dict(zip(map(id, starts), found, strict=True))
     return [by_source.get(id(source)) for source in sources]
-
-
-def _check_holds_for_any_rows(mode: FakeTensorMode) -> None:
-    environment = mode.shape_env
-    assert environment is not None
-    if environment.replacements or environment.guards:
-        conditions = [str(guard.expr) for guard in environment.guards] or [str(environment.replacements)]
-        raise CannotPlanError(f"the step depends on the number of rows ({', '.join(conditions)})")
 
 
 def _mutates(node: fx.Node) -> bool:
