@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -54,6 +57,21 @@ class AnyRows(ShapeEnv):
             self._reason = _refusal(sympy.Eq(*next(iter(self.replacements.items()))))
         if self._reason is not None:
             raise self._reason
+
+
+@contextmanager
+def without_reports() -> Generator[None, None, None]:
+    """Keeps torch from logging, as an error of its own, that a step was refused in the middle of an operation."""
+
+    def is_worth_a_line(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], CannotPlanError))
+
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    log.addFilter(is_worth_a_line)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_worth_a_line)
 
 
 def rows_symbol(mode: FakeTensorMode) -> Any:

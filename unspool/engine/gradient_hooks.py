@@ -37,9 +37,7 @@ class NoHooks(TorchFunctionMode):
             if is_users(asking) or asking.f_code.co_filename == torch.autograd.graph.__file__:
                 name = SEEING[func]
         if name is not None:
-            self._reason = CannotPlanError(
-                f"the step uses {name}, which sees gradients of single steps{place_now()}"
-            )
+            self._reason = CannotPlanError(f"the step uses {name}, which sees gradients of single steps{place_now()}")
             raise self._reason
         return func(*args, **(kwargs or {}))
 

@@ -17,6 +17,7 @@ from unspool.engine.outer import add_outer
 from unspool.engine.parts import Shared, Values
 from unspool.engine.phase import Phase, add_sums
 from unspool.engine.plan import Plan, Schedule, row_of
+from unspool.engine.reach import bits
 from unspool.engine.random import RandomState
 from unspool.engine.space import empty
 
@@ -36,6 +37,7 @@ class Call:
         swap: whether what is kept waits in host memory.
         constants: the tensors that the step uses besides weights.
         replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients, if there are any.
+        ends: a bit for each of the results, outputs before final states, that has a gradient.
     """
 
     plan: Plan
@@ -46,6 +48,7 @@ class Call:
     swap: bool
     constants: Values
     replay: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None
+    ends: int
 
     @property
     def memories(self) -> int:
@@ -109,20 +112,24 @@ class _Loop(torch.autograd.Function):
         ctx.from_outputs = list(dict.fromkeys(call.schedule.from_outputs.values()))
         ctx.save_for_backward(*tensors, *(results[number] for number in ctx.from_outputs), *history.saved())
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(each for each in results if not (each.is_floating_point() or each.is_complex())))
+        ctx.mark_non_differentiable(*(each for number, each in enumerate(results) if not call.ends >> number & 1))
         return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         saved: Sequence[Tensor] = ctx.saved_tensors  # once: whoever packed them may unpack them only once
         tensors = saved[: ctx.given]
+        reached = ctx.call.plan.reach.sources(ctx.call.layout, bits(each is not None for each in gradients))
+        wanted = [need and bool(reached >> number & 1) for number, need in enumerate(ctx.needs_input_grad[1:])]
+        if not any(wanted):
+            return (None,) * (1 + ctx.given)
         if torch.is_grad_enabled():  # somebody wants gradients of these gradients
-            return (None, *_differentiable_backward(ctx, tensors, gradients))
+            return (None, *_differentiable_backward(ctx, tensors, gradients, wanted))
         kept = ctx.given + len(ctx.from_outputs)
         outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
         history = History.reading(ctx.lengths, saved[kept:], swap)
-        return (None, *_backward(ctx.call, tensors, outputs, history, gradients, ctx.needs_input_grad[1:]))
+        return (None, *_backward(ctx.call, tensors, outputs, history, gradients, wanted))
 
 
 def _separate(results: Tensors, inputs: Sequence[Tensor]) -> Tensors:
@@ -322,16 +329,16 @@ def _no_rows(node: fx.Node, rows: int) -> Tensor:
 
 
 def _differentiable_backward(
-    ctx: Any, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None]
+    ctx: Any, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None], wanted: Sequence[bool]
 ) -> list[Tensor | None]:
     """The same gradients by ordinary autograd through the plain loop, so that they have gradients themselves."""
-    wanted = [tensor for tensor, want in zip(tensors, ctx.needs_input_grad[1:], strict=True) if want]
+    sources = [tensor for tensor, want in zip(tensors, wanted, strict=True) if want]
     with ctx.random.again() if ctx.random else torch.enable_grad():
         assert ctx.call.replay is not None
         results = ctx.call.replay(tensors)
     ends = [(y, d) for y, d in zip(results, gradients, strict=True) if d is not None and y.requires_grad]
     found = torch.autograd.grad(
-        [y for y, _ in ends], wanted, [d for _, d in ends], create_graph=True, allow_unused=True
+        [y for y, _ in ends], sources, [d for _, d in ends], create_graph=True, allow_unused=True
     )
     each = iter(found)
-    return [next(each) if want else None for want in ctx.needs_input_grad[1:]]
+    return [next(each) if want else None for want in wanted]

@@ -16,10 +16,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from unspool.engine.any_rows import AnyRows, rows_symbol
+from unspool.engine.any_rows import AnyRows, rows_symbol, without_reports
 from unspool.engine.decompositions import DECOMPOSITIONS, OpenCells
 from unspool.engine.gradient_hooks import NoHooks
 from unspool.engine.graph import aten
+from unspool.engine.reach import Connections
 from unspool.engine.reasons import CannotPlanError
 from unspool.sizes import shape_of
 from unspool.step import CheckedCell
@@ -49,7 +50,8 @@ class Trace:
     and `d_state` also from `d_outputs` and `d_new_state`. A gradient that is not wanted, or that is zero, is None.
     `rows` is the number of rows. `memory` are the last of the states: buffers with a row for each of the batch, which
     every step hands on as they are. `literals` are tensors that the step makes of numbers, and `constants` those that
-    it uses without being given them; both by their nodes.
+    it uses without being given them; both by their nodes. `connections` is how autograd
+    connects outputs and new states to weights, inputs and states.
     """
 
     graph: fx.Graph
@@ -62,6 +64,7 @@ class Trace:
     d_new_state: list[fx.Node]
     literals: dict[fx.Node, Tensor]
     constants: dict[fx.Node, Tensor]
+    connections: Connections
     _final: tuple[list[Any], ...] | None = None
 
     def finish(self) -> None:
@@ -137,6 +140,8 @@ def trace(
     wanted += [leaf.differentiable for leaf in state_leaves]
     counts = [len(weights), len(input_leaves), len(state_leaves), len(output_leaves), len(state_leaves)]
 
+    connected: list[Connections] = []
+
     def step(*values: Tensor) -> Any:
         lifted, x, s, d_outputs, d_new_state = _cut([value.detach() for value in values], counts)
         sources = [*lifted, *x, *s]
@@ -158,13 +163,14 @@ def trace(
         results, new = flatten(output), [*flatten(new_state), *remembered]
         ends = [(y, d) for y, d in zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if y.requires_grad]
         with torch.autocast(device.type, enabled=False):  # backward runs outside of the caller's autocast
+            connected.append(Connections.of([*results, *new], sources))
             gradients = _gradients(ends, sources) if ends else [None] * len(sources)
         return (results, new, *_cut(gradients, counts[:3]))
 
     # A graph that was traced in inference mode could not be used outside of it.
     # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
     nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
-    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing:
+    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
         with mode:
             row_leaves = [*input_leaves, *state_leaves, *output_leaves, *state_leaves]
             fakes = [torch.empty_strided(w.shape, w.stride(), dtype=w.dtype, device=w.device) for w in weights.values()]
@@ -183,7 +189,7 @@ def trace(
     constants = {node: tensor for node, tensor in held.items() if node not in literals}
     lifted, x, s, d_outputs, d_new_state = _cut(placeholders, counts)
     remembered = s[len(s) - len(memory) :]
-    return Trace(graph, count, lifted, x, s, remembered, d_outputs, d_new_state, literals, constants)
+    return Trace(graph, count, lifted, x, s, remembered, d_outputs, d_new_state, literals, constants, connected[0])
 
 
 def _make_graph(function: Any, fakes: list[Tensor]) -> fx.GraphModule:
