@@ -1,4 +1,4 @@
-"""Every operation that the proof of rows has a rule for, with arguments: tensors by their shapes, in which rows may stand."""
+"""Every operation that the proof of rows has a rule for, with arguments: shapes of tensors, in which rows may stand."""
 
 from __future__ import annotations
 
@@ -174,7 +174,8 @@ _CASES: list[tuple[Any, ...]] = [
     *((target, f(2, 4), 1, ids(4, 1, 2), f(2, 2)) for target in (aten.scatter.src, aten.scatter_add.default)),
     *((aten.scatter.value, f(2, 4), dim, ids(2, 2, 4), 0.5) for dim in (0, 1)),
     (aten.scatter.value, f(2, 4), 1, ids(4, 1, 1), 0.5),
-    *((aten.index_add.default, f(2, 4), 1, ids(4, 3), f(2, 3)), (aten.index_add.default, f(2, 4), 0, ids(2, 3), f(3, 4))),
+    (aten.index_add.default, f(2, 4), 1, ids(4, 3), f(2, 3)),
+    (aten.index_add.default, f(2, 4), 0, ids(2, 3), f(3, 4)),
     (aten.embedding.default, f(4, 3), ids(4, 2, 2)),
     (aten.embedding.default, f(4, 3), ids(4, 2), 1),
     (aten.embedding_dense_backward.default, f(2, 3), ids(4, 2), 4, -1, False),
@@ -195,7 +196,7 @@ _CASES: list[tuple[Any, ...]] = [
     # Shapes.
     *((target, f(2, 4, 2), shape)
       for target in (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
-      for shape in ([-1, 8], [2, -1], [2, -1, 4], [-1, 2], [-1, 2, 2], [8, -1], [4, -1], [-1], [R, -1], [-1, R], [2, R, -1])),
+      for shape in ([-1, 8], [2, -1], [2, -1, 4], [-1, 2], [-1, 2, 2], [8, -1], [-1], [R, -1], [-1, R], [2, R, -1])),
     (aten.t.default, f(2, 4)),
     (aten.transpose.int, f(2, 4, 2), 0, 1),
     (aten.permute.default, f(2, 4, 2), [2, 0, 1]),
@@ -235,6 +236,7 @@ _CASES: list[tuple[Any, ...]] = [
     (aten._adaptive_avg_pool2d.default, f(2, 4, 4), [2, 2]),
     (aten._adaptive_avg_pool2d_backward.default, f(2, 2, 2, 2), IMAGE),
     (aten.upsample_nearest2d.vec, IMAGE, [8, 8], None),
+    (aten.upsample_nearest2d.vec, IMAGE, None, [2.0, 2.0]),
     # What only sums over rows go through.
     (aten._weight_norm_interface_backward.default, f(2, 4), f(2, 4), f(2, 1), f(2, 1), 0),
 ]  # fmt: skip

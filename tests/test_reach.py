@@ -1,4 +1,4 @@
-"""What has no gradient in the plain loop has none in a planned one: `requires_grad` is False, and gradients are None."""
+"""What has no gradient in the plain loop has none in a planned one: no `requires_grad`, and None for its gradient."""
 
 from __future__ import annotations
 

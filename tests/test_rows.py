@@ -303,7 +303,11 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "kernels that are rows": (
         lambda cell, x, h: x + F.conv1d(x[:, None], h[:, None]).sum(1),
-        "works across rows|two of its axes",
+        "convolution multiplies different rows",
+    ),
+    "filters that are rows": (
+        lambda cell, x, h: x + F.conv1d(cell.w.expand(2, -1, -1), h[:, :, None]).softmax(1).sum(0),
+        "convolution multiplies different rows",
     ),
     "a gradient that sees the batch": (
         lambda cell, x, h: torch.tanh(x + CentredGradient.apply(h)),

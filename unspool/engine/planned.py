@@ -17,8 +17,8 @@ from unspool.engine.outer import add_outer
 from unspool.engine.parts import Shared, Values
 from unspool.engine.phase import Phase, add_sums
 from unspool.engine.plan import Plan, Schedule, row_of
-from unspool.engine.reach import bits
 from unspool.engine.random import RandomState
+from unspool.engine.reach import bits
 from unspool.engine.space import empty
 
 Tensors = list[Tensor]

@@ -258,27 +258,22 @@ def _put(node: Node, labels: dict[Node, Label]) -> Label:
     accumulates = len(node.args) > 3 and bool(node.args[3])
     axis, placed = _axis(source, labels), _axis(put, labels)
     by_rows = [each for each in indices if _axis(each, labels)]
-    # Where the rows are in `x[index]`, and so in what is put there, counted from the last axis.
+    indexed = [k for k, each in enumerate(indices) if each is not None]
+    # What is found stands where the indices stand, if they are side by side, else in front.
+    side_by_side = indexed == list(range(indexed[0], indexed[-1] + 1))
+    rank = value(source).dim()
     if axis is None and by_rows and accumulates and is_zero(source):
-        behind = value(source).dim() - 1 - max(k for k, each in enumerate(indices) if each is not None)
+        behind = rank - 1 - indexed[-1] if side_by_side else rank - len(indexed)
         places = {(_from_the_end(each, labels), _axis(each, labels)) for each in by_rows}
         ((from_the_end, axis),) = places if len(places) == 1 else {(0, None)}
-        if axis and _adjacent(indices) and _fits(put, placed, from_the_end + behind, axis):
+        if axis and _fits(put, placed, from_the_end + behind, axis):
             return SUMMED
     elif axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):
-        indexed = [k for k, each in enumerate(indices) if each is not None]
         after = [k for k in indexed if k > axis.index]
-        width = max(value(indices[k]).dim() for k in indexed)
-        from_the_end = value(source).dim() - axis.index - len(after) + (width if after else 0)
-        if _adjacent(indices) and _fits(put, placed, from_the_end, axis):
+        found = max(value(indices[k]).dim() for k in after) if after and side_by_side else 0
+        if _fits(put, placed, rank - axis.index - len(after) + found, axis):
             return axis
     raise MixedError("writes to indexed rows")
-
-
-def _adjacent(indices: Any) -> bool:
-    """Whether indices stand side by side, so that what they find is where they stand."""
-    indexed = [k for k, each in enumerate(indices) if each is not None]
-    return indexed == list(range(indexed[0], indexed[-1] + 1))
 
 
 def _from_the_end(node: Node, labels: dict[Node, Label]) -> int:
