@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import sympy
@@ -39,22 +38,23 @@ class AnyRows(ShapeEnv):
         """
         result: Any = super().evaluate_expr(*args, **kwargs)
         self.check()
-        expression: sympy.Basic = args[0] if args else kwargs["orig_expr"]
+        expression: Any = args[0] if args else kwargs["orig_expr"]
         # torch takes it for granted that there are at least two rows. It computes the same with one, but does the user?
         symbols = expression.free_symbols
         if symbols and _asked_by_the_user():
             alone = expression.xreplace(dict.fromkeys(symbols, sympy.Integer(1)))
             if alone != result:
-                self._reason = _refusal(expression)
+                self._reason = _refusal(_told(expression))
                 raise self._reason
         return result
 
     def check(self) -> None:
         """Raises if something has become known of the number of rows, once more if the step has caught it before."""
         if self._reason is None and self.guards:
-            self._reason = _refusal(self.guards[0].expr)
+            self._reason = _refusal(_told(self.guards[0].expr))
         if self._reason is None and self.replacements:
-            self._reason = _refusal(sympy.Eq(*next(iter(self.replacements.items()))))
+            symbol, found = next(iter(self.replacements.items()))
+            self._reason = _refusal(f"{_told(symbol)} = {_told(found)}")
         if self._reason is not None:
             raise self._reason
 
@@ -82,16 +82,18 @@ def rows_symbol(mode: FakeTensorMode) -> Any:
     return mode.from_tensor(rows, symbolic_context=context, source=ConstantSource("rows")).shape[0]
 
 
-def _refusal(condition: sympy.Basic) -> CannotPlanError:
-    told = str(condition.xreplace(dict.fromkeys(condition.free_symbols, sympy.Symbol("rows"))))
-    in_words = "" if str(ROWS_HINT) in told else f" ({told})"
+def _told(expression: Any) -> str:
+    return str(expression.xreplace(dict.fromkeys(expression.free_symbols, sympy.Symbol("rows"))))
+
+
+def _refusal(condition: str) -> CannotPlanError:
+    in_words = "" if str(ROWS_HINT) in condition else f" ({condition})"
     return CannotPlanError(f"the step depends on the number of rows{in_words}{place_now()}")
 
 
 def _asked_by_the_user() -> bool:
     """Whether it is the user's own Python that wants to know, by an `if`, say, and not an operation of torch."""
-    frame: FrameType | None = sys._getframe(2)
-    name = ""
-    while frame is not None and frame.f_code.co_filename.startswith(TORCH):
+    frame, name = inspect.currentframe(), ""
+    while frame is not None and frame.f_code.co_filename.startswith((TORCH, __file__)):
         name, frame = frame.f_code.co_name, frame.f_back
     return frame is not None and is_users(frame) and name in ("__bool__", "__int__", "__index__", "__float__")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
-import sys
 from pathlib import Path
 from types import FrameType
 
@@ -21,7 +21,7 @@ def is_users(frame: FrameType) -> bool:
 
 def place_now() -> str:
     """Something like ", in `x = self.f(x)`": the innermost line of the step; empty where there is none, or no text."""
-    frame: FrameType | None = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None and not is_users(frame):
         if frame.f_code.co_filename in _CALLERS:
             return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 from typing import Any
 
 import torch.autograd.graph
@@ -33,8 +33,9 @@ class NoHooks(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = HOOKING.get(func)
         if name is None and func in SEEING:
-            asking = sys._getframe(1)  # modules look at these too, of their parameters
-            if is_users(asking) or asking.f_code.co_filename == torch.autograd.graph.__file__:
+            own = inspect.currentframe()
+            asking = own and own.f_back  # modules look at these too, of their parameters
+            if asking and (is_users(asking) or asking.f_code.co_filename == torch.autograd.graph.__file__):
                 name = SEEING[func]
         if name is not None:
             self._reason = CannotPlanError(f"the step uses {name}, which sees gradients of single steps{place_now()}")
