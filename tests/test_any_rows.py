@@ -72,10 +72,12 @@ ASKING: dict[str, tuple[Callable[..., Any], str]] = {
 def test_a_step_that_asks_for_the_number_of_rows_is_refused_at_once(name: str) -> None:
     """Its trace goes no further than the question, which for a loop over the rows would take minutes."""
     step, place = ASKING[name]
-    began = time.monotonic()
+    with pytest.raises(CannotPlanError):  # the first trace of a process has torch import what it needs
+        planned(Step(alone))
+    began = time.process_time()
     with pytest.raises(CannotPlanError, match=f"depends on the number of rows.*{place}"):
         planned(Step(step))
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -68,7 +68,7 @@ class Placed:
     def row(self, source: Tensor, row: int) -> Tensor:
         """The source of one row alone."""
         axis = 0 if self.axis is None else self.axis + (self.outer > 1)
-        return source.narrow(axis, row, 1)
+        return source.narrow(axis, row, 1).contiguous()
 
 
 def placements(given: Sequence[Given]) -> Iterator[tuple[Placed | None, ...]]:

@@ -62,10 +62,9 @@ def _given_gradients(result: Tensor, sources: Sequence[Tensor]) -> int:
     if not result.requires_grad:
         return 0
     starts = [source for source in sources if source.requires_grad]
+    differentiate: Any = torch.autograd.grad  # whose annotations do not know of unused ones
     with disable_proxy_modes_tracing():
-        found: Sequence[Any] = torch.autograd.grad(
-            result, starts, torch.empty_like(result), retain_graph=True, allow_unused=True
-        )
+        found = differentiate(result, starts, torch.empty_like(result), retain_graph=True, allow_unused=True)
     given = {id(start) for start, gradient in zip(starts, found, strict=True) if gradient is not None}
     return bits(id(source) in given for source in sources)
 

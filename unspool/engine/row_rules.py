@@ -140,6 +140,15 @@ def _moved(node: Node, labels: dict[Node, Label]) -> Label:
     return Axis(_result_axis(node), axis.outer, axis.inner)
 
 
+def _squeezed(node: Node, labels: dict[Node, Label]) -> Label:
+    """An axis of size 1 vanishes; that of the rows would, of one row alone."""
+    axis = _axis(node.args[0], labels)
+    assert axis is not None
+    if axis.index in _dims(node.args[1], value(node.args[0]).dim()):
+        raise MixedError("depends on the number of rows")
+    return _moved(node, labels)
+
+
 def _joined(node: Node, labels: dict[Node, Label]) -> Label:
     """`cat`: pieces without rows cannot stand beside pieces with rows, but along the axis that joins them."""
     pieces: Any = node.args[0]
@@ -365,12 +374,11 @@ RULES: dict[Any, Callable[[Node, dict[Node, Label]], Label]] = {
             aten.transpose.int,
             aten.permute.default,
             aten.unsqueeze.default,
-            aten.squeeze.dim,
-            aten.squeeze.dims,
             aten.expand.default,
         ],
         _moved,
     ),
+    **dict.fromkeys([aten.squeeze.dim, aten.squeeze.dims], _squeezed),
     **dict.fromkeys(
         [
             aten.avg_pool2d.default,

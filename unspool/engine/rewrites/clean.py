@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from torch import Tensor, fx
+from torch import SymInt, Tensor, fx
 
 from unspool.engine.graph import Node, ancestors, aten, calls, is_call, is_random, replace, value
 
@@ -53,6 +53,11 @@ def _unchanged(node: Node) -> Node | None:
     given = node.args[1 if is_call(node, aten.slice_scatter.default) else 0] if node.args else None
     if not isinstance(given, fx.Node) or not isinstance(value(given), Tensor) or not isinstance(value(node), Tensor):
         return None
+    if is_call(node, aten.squeeze.dim, aten.squeeze.dims):
+        dims: Any = node.args[1]
+        sizes = [value(given).shape[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
+        if any(isinstance(size, SymInt) for size in sizes):
+            return None  # of one row it would do something
     does_nothing = is_call(node, *shapes_only) or (
         node.target in neutral
         and not node.kwargs
