@@ -237,7 +237,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "sum of everything": (lambda cell, x, h: torch.tanh(x + h.sum()), "add uses a sum over rows in a row"),
     "sum over the batch alone": (
         lambda cell, x, h: h.sum(0).expand(x.shape[0], UNITS),
-        "a result of the step does not have its rows",
+        "expand uses a sum over rows in a row",
     ),
     "norm of everything": (lambda cell, x, h: x + h / torch.linalg.vector_norm(h), "linalg_vector_norm loses the axis"),
     "maximum over the batch": (lambda cell, x, h: x + h / h.amax(0), "amax works across rows"),
@@ -303,11 +303,19 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "kernels that are rows": (
         lambda cell, x, h: x + F.conv1d(x[:, None], h[:, None]).sum(1),
-        "works across rows|two of its axes",
+        "convolution multiplies different rows",
+    ),
+    "filters that are rows": (
+        lambda cell, x, h: x + F.conv1d(cell.w.expand(2, -1, -1), h[:, :, None]).softmax(1).sum(0),
+        "convolution multiplies different rows",
     ),
     "a gradient that sees the batch": (
         lambda cell, x, h: torch.tanh(x + CentredGradient.apply(h)),
         "mean works across rows",
+    ),
+    "a row that may vanish": (
+        lambda cell, x, h: torch.tanh(x.squeeze(0) + h),
+        "squeeze depends on the number of rows",
     ),
     "a size that decides": (lambda cell, x, h: x + h if x.shape[0] > 10 else x - h, "depends on the number of rows"),
 }

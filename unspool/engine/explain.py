@@ -153,7 +153,7 @@ def _kept(call: Call, policy: Memory) -> Kept:
     activations = len(schedule.kept) - len(draws) - len(states)
     every_row = _row_bytes(call, schedule.kept)
     if isinstance(policy, Checkpoint):
-        segments = call.segments()
+        segments, draws = call.segments(), call.plan.draws.outputs
         states_kept = sum(layout.counts[start] for start, _ in segments) * _row_bytes(call, trace.state)
         total = states_kept + rows * _row_bytes(call, draws)
         again = max(layout.rows(start, stop) for start, stop in segments) * every_row

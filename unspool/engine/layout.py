@@ -8,7 +8,7 @@ row that has ended. What the parts of a plan work on are the rows of several ste
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -56,6 +56,11 @@ class Layout:
     def steps(self) -> int:
         """The length of the longest row."""
         return len(self.counts)
+
+    @cached_property
+    def shortest(self) -> int:
+        """The length of the shortest row."""
+        return self.counts.count(self.batch_size)
 
     @property
     def sorted(self) -> bool:

@@ -18,6 +18,7 @@ from unspool.engine.outer import OuterSum, outer_sums
 from unspool.engine.parts import Values
 from unspool.engine.phase import Phase
 from unspool.engine.program import lower
+from unspool.engine.reach import Reach
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.rewrites import simplify
 from unspool.engine.rows import check_result_rows, follow_rows
@@ -67,6 +68,8 @@ class Plan:
         per_row = [*traced.outputs, *traced.new_state, *traced.d_inputs, *traced.d_state]
         check_result_rows(self.labels, per_row, traced.d_weights)
         self.draws = _draws(traced, self.labels)
+        fixed, memory = len(traced.weights) + len(traced.inputs), len(traced.memory)
+        self.reach = Reach(traced.connections, len(traced.outputs), fixed, memory)
         self.hanging: dict[fx.Node, int] = {}
         """Which of the tensors that hang on the cell each constant is."""
         self._watching: dict[tuple[int, ...], Phase] = {}

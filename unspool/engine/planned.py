@@ -18,6 +18,7 @@ from unspool.engine.parts import Shared, Values
 from unspool.engine.phase import Phase, add_sums
 from unspool.engine.plan import Plan, Schedule, row_of
 from unspool.engine.random import RandomState
+from unspool.engine.reach import bits
 from unspool.engine.space import empty
 
 Tensors = list[Tensor]
@@ -36,6 +37,7 @@ class Call:
         swap: whether what is kept waits in host memory.
         constants: the tensors that the step uses besides weights.
         replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients, if there are any.
+        ends: a bit for each of the results, outputs before final states, that has a gradient.
     """
 
     plan: Plan
@@ -46,6 +48,7 @@ class Call:
     swap: bool
     constants: Values
     replay: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None
+    ends: int
 
     @property
     def memories(self) -> int:
@@ -109,20 +112,24 @@ class _Loop(torch.autograd.Function):
         ctx.from_outputs = list(dict.fromkeys(call.schedule.from_outputs.values()))
         ctx.save_for_backward(*tensors, *(results[number] for number in ctx.from_outputs), *history.saved())
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(each for each in results if not (each.is_floating_point() or each.is_complex())))
+        ctx.mark_non_differentiable(*(each for number, each in enumerate(results) if not call.ends >> number & 1))
         return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         saved: Sequence[Tensor] = ctx.saved_tensors  # once: whoever packed them may unpack them only once
         tensors = saved[: ctx.given]
+        reached = ctx.call.plan.reach.sources(ctx.call.layout, bits(each is not None for each in gradients))
+        wanted = [need and bool(reached >> number & 1) for number, need in enumerate(ctx.needs_input_grad[1:])]
+        if not any(wanted):
+            return (None,) * (1 + ctx.given)
         if torch.is_grad_enabled():  # somebody wants gradients of these gradients
-            return (None, *_differentiable_backward(ctx, tensors, gradients))
+            return (None, *_differentiable_backward(ctx, tensors, gradients, wanted))
         kept = ctx.given + len(ctx.from_outputs)
         outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
         history = History.reading(ctx.lengths, saved[kept:], swap)
-        return (None, *_backward(ctx.call, tensors, outputs, history, gradients, ctx.needs_input_grad[1:]))
+        return (None, *_backward(ctx.call, tensors, outputs, history, gradients, wanted))
 
 
 def _separate(results: Tensors, inputs: Sequence[Tensor]) -> Tensors:
@@ -143,7 +150,8 @@ def _forward(call: Call, tensors: Sequence[Tensor], history: History | None) -> 
     checkpoints = isinstance(call.memory, Checkpoint)
     schedule = call.plan.inference if checkpoints else call.schedule
     outputs = [_batch(node, call) for node in traced.outputs]
-    kept = [node for node in call.schedule.kept if node in call.plan.draws.outputs or not checkpoints]
+    # Between checkpoints all of the loop runs again: with the same draws, whether or not the adjoint needs them.
+    kept = call.plan.draws.outputs if checkpoints else call.schedule.kept
     with _no_autocast(layout.device):
         shared = schedule.forward.begin(weights, layout.mean_rows)
         carried = [layout.sort(leaf) for leaf in state]
@@ -300,8 +308,7 @@ def _kept_chunks(
             yield begin, end, dict(zip(schedule.kept, history.take(), strict=True))
         return
     assert shared is not None
-    drawn_nodes = [node for node in schedule.kept if node in call.plan.draws.outputs]
-    drawn = [dict(zip(drawn_nodes, history.take(), strict=True)) for _ in chunks]
+    drawn = [dict(zip(call.plan.draws.outputs, history.take(), strict=True)) for _ in chunks]  # the last one first
     rows = call.layout.counts[start]
     carried = [*history.take(), *(first[node][:rows] for node in call.plan.trace.memory)]
     again: list[Values] = []
@@ -322,16 +329,16 @@ def _no_rows(node: fx.Node, rows: int) -> Tensor:
 
 
 def _differentiable_backward(
-    ctx: Any, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None]
+    ctx: Any, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None], wanted: Sequence[bool]
 ) -> list[Tensor | None]:
     """The same gradients by ordinary autograd through the plain loop, so that they have gradients themselves."""
-    wanted = [tensor for tensor, want in zip(tensors, ctx.needs_input_grad[1:], strict=True) if want]
+    sources = [tensor for tensor, want in zip(tensors, wanted, strict=True) if want]
     with ctx.random.again() if ctx.random else torch.enable_grad():
         assert ctx.call.replay is not None
         results = ctx.call.replay(tensors)
     ends = [(y, d) for y, d in zip(results, gradients, strict=True) if d is not None and y.requires_grad]
     found = torch.autograd.grad(
-        [y for y, _ in ends], wanted, [d for _, d in ends], create_graph=True, allow_unused=True
+        [y for y, _ in ends], sources, [d for _, d in ends], create_graph=True, allow_unused=True
     )
     each = iter(found)
-    return [next(each) if want else None for want in ctx.needs_input_grad[1:]]
+    return [next(each) if want else None for want in wanted]

@@ -141,6 +141,15 @@ def _moved(node: Node, labels: dict[Node, Label]) -> Label:
     return Axis(_result_axis(node), axis.outer, axis.inner)
 
 
+def _squeezed(node: Node, labels: dict[Node, Label]) -> Label:
+    """An axis of size 1 vanishes; that of the rows would, of one row alone."""
+    axis = _axis(node.args[0], labels)
+    assert axis is not None
+    if axis.index in _dims(node.args[1], value(node.args[0]).dim()):
+        raise MixedError("depends on the number of rows")
+    return _moved(node, labels)
+
+
 def _joined(node: Node, labels: dict[Node, Label]) -> Label:
     """`cat`: pieces without rows cannot stand beside pieces with rows, but along the axis that joins them."""
     pieces: Any = node.args[0]
@@ -212,6 +221,10 @@ def _looked_up(node: Node, labels: dict[Node, Label]) -> Label:
 
 
 def _summed_look_up(node: Node, labels: dict[Node, Label]) -> Label:
+    """The gradient of a table, a sum over what was looked up: every id has a line of its own in what is added."""
+    added, ids = _axis(node.args[0], labels), _axis(node.args[1], labels)
+    if ids is None or added != ids:
+        raise MixedError("adds up different rows")
     if len(node.args) > 4 and node.args[4]:
         raise MixedError("divides by how often an id occurs in the batch")
     return SUMMED
@@ -253,21 +266,58 @@ def _put(node: Node, labels: dict[Node, Label]) -> Label:
     """`x[index] += v`: into something shared it is a sum over rows; else the axis of the rows must not be indexed."""
     source, indices, put = node.args[:3]
     accumulates = len(node.args) > 3 and bool(node.args[3])
-    axis = _axis(source, labels)
+    axis, placed = _axis(source, labels), _axis(put, labels)
     by_rows = [each for each in indices if _axis(each, labels)]
+    indexed = [k for k, each in enumerate(indices) if each is not None]
+    # What is found stands where the indices stand, if they are side by side, else in front.
+    side_by_side = indexed == list(range(indexed[0], indexed[-1] + 1))
+    rank = value(source).dim()
     if axis is None and by_rows and accumulates and is_zero(source):
-        return SUMMED
-    if axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):
-        placed = _axis(put, labels)
-        if placed is None or _same_layout(placed, axis):
+        behind = rank - 1 - indexed[-1] if side_by_side else rank - len(indexed)
+        places = {(_from_the_end(each, labels), _axis(each, labels)) for each in by_rows}
+        ((from_the_end, axis),) = places if len(places) == 1 else {(0, None)}
+        if axis and _fits(put, placed, from_the_end + behind, axis):
+            return SUMMED
+    elif axis and not by_rows and (axis.index >= len(indices) or indices[axis.index] is None):
+        after = [k for k in indexed if k > axis.index]
+        found = max(value(indices[k]).dim() for k in after) if after and side_by_side else 0
+        if _fits(put, placed, rank - axis.index - len(after) + found, axis):
             return axis
     raise MixedError("writes to indexed rows")
 
 
+def _from_the_end(node: Node, labels: dict[Node, Label]) -> int:
+    axis = _axis(node, labels)
+    return 0 if axis is None else value(node).dim() - axis.index
+
+
+def _fits(put: Node, placed: Axis | None, from_the_end: int, axis: Axis) -> bool:
+    """Whether a tensor is the same for all rows, or has those of `axis` that far from its last axis."""
+    return placed is None or (value(put).dim() - placed.index == from_the_end and _same_layout(placed, axis))
+
+
 def _images(node: Node, labels: dict[Node, Label]) -> Label:
-    """Convolutions and their like: the first axis is the rows', and each image is worked on alone."""
-    given = _row_inputs(node, labels)
-    if any(axis != Axis(0) for _, axis in given) or not all(value(each).dim() >= 3 for each, _ in given):
+    """Pools and their like: the first axis is the rows' in all they are given, and each image is worked on alone."""
+    if any(_axis(each, labels) != Axis(0) or value(each).dim() < 3 for each in node.all_input_nodes):
+        raise MixedError("works across rows")
+    return Axis(0)
+
+
+def _convolution(node: Node, labels: dict[Node, Label]) -> Label:
+    """`convolution(images, filters, bias)`: the images are rows, and the filters are shared."""
+    return _filtered(node, labels, node.args[:1], node.args[1:3])
+
+
+def _convolution_backward(node: Node, labels: dict[Node, Label]) -> Label:
+    """Gradients of images; those of filters are sums over rows, which `_of_getitem` knows."""
+    return _filtered(node, labels, node.args[:2], node.args[2:3])
+
+
+def _filtered(node: Node, labels: dict[Node, Label], images: Any, shared: Any) -> Label:
+    if any(_axis(each, labels) for each in shared):
+        raise MixedError("multiplies different rows")
+    # An image without an axis for several has its channels in front, which meet.
+    if any(_axis(each, labels) != Axis(0) or value(each).dim() != value(shared[0]).dim() for each in images):
         raise MixedError("works across rows")
     return Axis(0)
 
@@ -315,6 +365,8 @@ RULES: dict[Any, Callable[[Node, dict[Node, Label]], Label]] = {
     aten.index_add.default: _index_added,
     **dict.fromkeys([aten.gather.default, aten.scatter.src, aten.scatter.value, aten.scatter_add.default], _addressed),
     aten.index.Tensor: _indexed,
+    aten.convolution.default: _convolution,
+    aten.convolution_backward.default: _convolution_backward,
     **dict.fromkeys([aten.index_put.default, aten._unsafe_index_put.default], _put),
     **dict.fromkeys([aten.view.default, aten._unsafe_view.default, aten.reshape.default], _reshaped),
     **dict.fromkeys(
@@ -323,16 +375,13 @@ RULES: dict[Any, Callable[[Node, dict[Node, Label]], Label]] = {
             aten.transpose.int,
             aten.permute.default,
             aten.unsqueeze.default,
-            aten.squeeze.dim,
-            aten.squeeze.dims,
             aten.expand.default,
         ],
         _moved,
     ),
+    **dict.fromkeys([aten.squeeze.dim, aten.squeeze.dims], _squeezed),
     **dict.fromkeys(
         [
-            aten.convolution.default,
-            aten.convolution_backward.default,
             aten.avg_pool2d.default,
             aten.avg_pool2d_backward.default,
             aten.max_pool2d_with_indices.default,

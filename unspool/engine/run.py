@@ -16,6 +16,7 @@ from unspool.engine.memory import Memory, default_memory
 from unspool.engine.planned import Call
 from unspool.engine.planning import plan_of
 from unspool.engine.random import RandomState
+from unspool.engine.reach import bits
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.replay import Replay
 from unspool.structure import Structure, flatten, unflatten_as
@@ -116,6 +117,8 @@ def prepare(
     layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
     if layout.steps == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
+    ends = plan.reach.results(layout, bits(each.requires_grad for each in tensors)) if adjoint else 0
+    adjoint = bool(ends)  # all results may be detached
     call = Call(
         plan,
         layout,
@@ -127,6 +130,7 @@ def prepare(
         Replay.of(cell, weights, ready.memory, inputs, state, output_dtype, layout, steps, ready.key)
         if adjoint
         else None,
+        ends,
     )
     call.start()  # which may still find a reason
     return call, tensors

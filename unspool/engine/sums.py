@@ -9,9 +9,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from torch import fx
+import torch
+from torch import Tensor, fx
 
-from unspool.engine.graph import Node, aten
+from unspool.engine.graph import Node, aten, value
 from unspool.engine.labels import SUMMED, Axis, Label, MixedError
 from unspool.engine.operations import PRODUCTS, VIEWS
 
@@ -25,7 +26,9 @@ def follow_sums(node: Node, labels: dict[Node, Label]) -> Label:
     tensors: list[Any] = [each for each in node.all_input_nodes if each in labels]
     summed = [each for each in tensors if labels[each] == SUMMED]
     others = [each for each in tensors if labels[each] != SUMMED]
-    if any(isinstance(labels[each], Axis) for each in others):
+    result = value(node)
+    has_rows = isinstance(result, Tensor) and any(isinstance(size, torch.SymInt) for size in result.shape)
+    if has_rows or any(isinstance(labels[each], Axis) for each in others):
         raise MixedError("uses a sum over rows in a row")
     numbers = node.target in (aten.add.Tensor, aten.sub.Tensor) and len(tensors) != len({*node.args[:2]})
     by_itself = node.target in LINEAR and not numbers and (not others or all(map(is_zero, others)))

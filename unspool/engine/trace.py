@@ -11,23 +11,25 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._dynamo.source import ConstantSource
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.fx.traceback import preserve_node_meta
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from unspool.engine.any_rows import AnyRows, rows_symbol, without_reports
 from unspool.engine.decompositions import DECOMPOSITIONS, OpenCells
+from unspool.engine.gradient_hooks import NoHooks
 from unspool.engine.graph import aten
+<<<<<<< HEAD
 from unspool.engine.reasons import CannotPlanError, Code
+=======
+from unspool.engine.reach import Connections
+from unspool.engine.reasons import CannotPlanError
+>>>>>>> helper/execute
 from unspool.sizes import shape_of
 from unspool.step import CheckedCell
 from unspool.structure import Structure, flatten, unflatten_as
-
-ROWS_HINT = 7919
-"""What the tracer believes the number of rows to be: a prime that no other size is likely to share."""
 
 
 FEW_ROWS = 3
@@ -57,7 +59,8 @@ class Trace:
     and `d_state` also from `d_outputs` and `d_new_state`. A gradient that is not wanted, or that is zero, is None.
     `rows` is the number of rows. `memory` are the last of the states: buffers with a row for each of the batch, which
     every step hands on as they are. `literals` are tensors that the step makes of numbers, and `constants` those that
-    it uses without being given them; both by their nodes.
+    it uses without being given them; both by their nodes. `connections` is how autograd
+    connects outputs and new states to weights, inputs and states.
     """
 
     graph: fx.Graph
@@ -70,6 +73,7 @@ class Trace:
     d_new_state: list[fx.Node]
     literals: dict[fx.Node, Tensor]
     constants: dict[fx.Node, Tensor]
+    connections: Connections
     _final: tuple[list[Any], ...] | None = None
 
     def finish(self) -> None:
@@ -133,8 +137,9 @@ def trace(
     Raises:
         CannotPlanError: if the step cannot be traced for every number of rows.
     """
-    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
-    rows = _rows_symbol(mode)
+    sizes = AnyRows()
+    mode = FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
+    rows = rows_symbol(mode)
     input_leaves: list[Leaf] = flatten(inputs)
     memory = memory or {}
     state_leaves: list[Leaf] = [*flatten(state), *memory.values()]
@@ -146,7 +151,13 @@ def trace(
     wanted += [leaf.differentiable for leaf in state_leaves]
     counts = [len(weights), len(input_leaves), len(state_leaves), len(output_leaves), len(state_leaves)]
 
+<<<<<<< HEAD
     def step(rows: Any, adjoint: bool, *values: Tensor) -> Any:
+=======
+    connected: list[Connections] = []
+
+    def step(*values: Tensor) -> Any:
+>>>>>>> helper/execute
         lifted, x, s, d_outputs, d_new_state = _cut([value.detach() for value in values], counts)
         sources = [*lifted, *x, *s]
         for value, want in zip(sources, wanted, strict=True):
@@ -156,8 +167,9 @@ def trace(
         run = CheckedCell(with_weights, rows, output_dtype, same_containers=same_containers)
         versions = [value._version for value in lifted]
         # Attention is computed by its equations, too.
-        with torch.set_grad_enabled(adjoint), OpenCells(), sdpa_kernel(SDPBackend.MATH):
+        with torch.set_grad_enabled(adjoint), OpenCells(), NoHooks() as hooks, sdpa_kernel(SDPBackend.MATH):
             output, new_state = run(unflatten_as(inputs, x), unflatten_as(state, own))
+        hooks.check()
         mutated = [
             name for name, value, version in zip(weights, lifted, versions, strict=True) if value._version != version
         ]
@@ -166,22 +178,27 @@ def trace(
         results, new = flatten(output), [*flatten(new_state), *remembered]
         ends = [(y, d) for y, d in zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if y.requires_grad]
         with torch.autocast(device.type, enabled=False):  # backward runs outside of the caller's autocast
+            connected.append(Connections.of([*results, *new], sources))
             gradients = _gradients(ends, sources) if ends else [None] * len(sources)
         return (results, new, *_cut(gradients, counts[:3]))
 
     # A graph that was traced in inference mode could not be used outside of it.
     # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
     nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
+<<<<<<< HEAD
     with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing:
         row_leaves = [*input_leaves, *state_leaves, *output_leaves, *state_leaves]
         if rehearse is not None:
             rehearse(lambda: _without_values(step, weights.values(), row_leaves))
+=======
+    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
+>>>>>>> helper/execute
         with mode:
             fakes = _arguments(rows, weights.values(), row_leaves)
         module = _make_graph(partial(step, rows, adjoint), fakes)
         if any(_mutates(node) for node in module.graph.nodes):
             module = _make_graph(torch.func.functionalize(fx.Interpreter(module).run), fakes)
-    _check_holds_for_any_rows(mode)
+    sizes.check()
     graph = module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     with graph.inserting_before(placeholders[0]):
@@ -192,7 +209,7 @@ def trace(
     constants = {node: tensor for node, tensor in held.items() if node not in literals}
     lifted, x, s, d_outputs, d_new_state = _cut(placeholders, counts)
     remembered = s[len(s) - len(memory) :]
-    return Trace(graph, count, lifted, x, s, remembered, d_outputs, d_new_state, literals, constants)
+    return Trace(graph, count, lifted, x, s, remembered, d_outputs, d_new_state, literals, constants, connected[0])
 
 
 def _arguments(rows: Any, weights: Iterable[Tensor], by_row: Iterable[Leaf]) -> list[Tensor]:
@@ -231,14 +248,6 @@ class Lifted:
         return torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
 
 
-def _rows_symbol(mode: FakeTensorMode) -> Any:
-    """A number of rows that is known to be no number in particular."""
-    make: Any = StatelessSymbolicContext
-    context = make(dynamic_sizes=[DimDynamic.DUCK])
-    rows = torch.empty(ROWS_HINT, device="cpu")
-    return mode.from_tensor(rows, symbolic_context=context, source=ConstantSource("rows")).shape[0]
-
-
 def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list[Tensor | None]:
     starts = [source for source in sources if source.requires_grad]
     found = torch.autograd.grad([y for y, _ in ends], starts, [d for _, d in ends], allow_unused=True)
@@ -246,6 +255,7 @@ def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list
     return [by_source.get(id(source)) for source in sources]
 
 
+<<<<<<< HEAD
 def _check_holds_for_any_rows(mode: FakeTensorMode) -> None:
     environment = mode.shape_env
     assert environment is not None
@@ -254,6 +264,8 @@ def _check_holds_for_any_rows(mode: FakeTensorMode) -> None:
         raise CannotPlanError(Code.ROW_COUNT, f"the step depends on the number of rows ({', '.join(conditions)})")
 
 
+=======
+>>>>>>> helper/execute
 def _mutates(node: fx.Node) -> bool:
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable  # pyright: ignore[reportPrivateUsage]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
-from torch import Tensor, fx
+from torch import SymInt, Tensor, fx
 
 from unspool.engine.graph import Node, ancestors, aten, calls, is_call, is_random, replace, value
 
@@ -52,6 +53,11 @@ def _unchanged(node: Node) -> Node | None:
     given = node.args[1 if is_call(node, aten.slice_scatter.default) else 0] if node.args else None
     if not isinstance(given, fx.Node) or not isinstance(value(given), Tensor) or not isinstance(value(node), Tensor):
         return None
+    if is_call(node, aten.squeeze.dim, aten.squeeze.dims):
+        dims: Any = node.args[1]
+        sizes = [value(given).shape[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
+        if any(isinstance(size, SymInt) for size in sizes):
+            return None  # of one row it would do something
     does_nothing = is_call(node, *shapes_only) or (
         node.target in neutral
         and not node.kwargs
@@ -79,8 +85,10 @@ def share_repeated(graph: fx.Graph) -> None:
 
 
 def drop_dead(graph: fx.Graph) -> None:
-    """Removes what no result needs."""
-    needed = ancestors([graph.output_node()])
+    """Removes what no result needs, but for draws: without one, the next would get its numbers."""
+    draws = [node for node in graph.nodes if is_random(node)]
+    parts = [user for draw in draws for user in draw.users if is_call(user, operator.getitem)]
+    needed = ancestors([graph.output_node(), *draws, *parts])
     for node in reversed(list(graph.nodes)):
         if node not in needed and node.op != "placeholder":
             graph.erase_node(node)
