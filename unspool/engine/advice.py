@@ -11,6 +11,10 @@ ADVICE: dict[str, str] = {
     "TRANSFORM": "Nothing in the cell: the loop is transformed in a way that only the plain loop is.",
     "TRACER": "Nothing in the cell: what is recorded has to be the plain loop.",
     "HOOKS": "Remove the hooks while the loop runs, or let the cell put out what they look at.",
+    "GRADIENT_HOOKS": (
+        "Let autograd do it: a torch.autograd.Function that changes gradients on their way is planned. What only looks "
+        "at gradients belongs around the loop."
+    ),
     "LAZY": "Run the cell once, or give its layers their input sizes: lazy layers have no weights before that.",
     "NO_VALUES": "Nothing in the cell: give inputs that have values.",
     "NOT_TRACED": (

@@ -14,9 +14,8 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from unspool.engine.code import is_users, place_now
-from unspool.engine.graph import TORCH
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.code import is_users, line_now
+from unspool.engine.reasons import TORCH, CannotPlanError, Code
 
 ROWS_HINT = 7919
 """What the tracer believes the number of rows to be: a prime that no other size is likely to share."""
@@ -88,7 +87,7 @@ def _told(expression: Any) -> str:
 
 def _refusal(condition: str) -> CannotPlanError:
     in_words = "" if str(ROWS_HINT) in condition else f" ({condition})"
-    return CannotPlanError(f"the step depends on the number of rows{in_words}{place_now()}")
+    return CannotPlanError(Code.ROW_COUNT, f"the step depends on the number of rows{in_words}", line=line_now())
 
 
 def _asked_by_the_user() -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import linecache
 from pathlib import Path
 from types import FrameType
 
-from unspool.engine.graph import TORCH
+from unspool.engine.reasons import TORCH, Line, line_of_frame
 
 _ENGINE = Path(__file__).parent
 _CALLERS = (str(_ENGINE / "trace.py"), str(_ENGINE.parent / "step.py"))
@@ -19,12 +18,11 @@ def is_users(frame: FrameType) -> bool:
     return not frame.f_code.co_filename.startswith((TORCH, str(_ENGINE), *_CALLERS))
 
 
-def place_now() -> str:
-    """Something like ", in `x = self.f(x)`": the innermost line of the step; empty where there is none, or no text."""
+def line_now() -> Line | None:
+    """The innermost line of the step that is running; None where there is none."""
     frame = inspect.currentframe()
     while frame is not None and not is_users(frame):
         if frame.f_code.co_filename in _CALLERS:
-            return ""
+            return None
         frame = frame.f_back
-    line = "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-    return f", in `{line}`" if line else ""
+    return None if frame is None else line_of_frame(frame)

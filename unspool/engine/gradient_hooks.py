@@ -9,8 +9,8 @@ import torch.autograd.graph
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from unspool.engine.code import is_users, place_now
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.code import is_users, line_now
+from unspool.engine.reasons import CannotPlanError, Code
 
 
 class NoHooks(TorchFunctionMode):
@@ -38,7 +38,8 @@ class NoHooks(TorchFunctionMode):
             if asking and (is_users(asking) or asking.f_code.co_filename == torch.autograd.graph.__file__):
                 name = SEEING[func]
         if name is not None:
-            self._reason = CannotPlanError(f"the step uses {name}, which sees gradients of single steps{place_now()}")
+            message = f"the step uses {name}, which sees gradients of single steps"
+            self._reason = CannotPlanError(Code.GRADIENT_HOOKS, message, line=line_now())
             raise self._reason
         return func(*args, **(kwargs or {}))
 
@@ -52,5 +53,9 @@ HOOKING: dict[Any, str] = {
 }
 """What lets a step see gradients."""
 
-SEEING: dict[Any, str] = {_properties.grad.__get__: "grad", _properties.grad_fn.__get__: "grad_fn"}
-"""What lets it too, unless it is torch that asks: a node of autograd has hooks of its own."""
+SEEING: dict[Any, str] = {
+    _properties.grad.__get__: "grad",
+    _properties.grad_fn.__get__: "grad_fn",
+    _properties._version.__get__: "_version",
+}
+"""What lets it too, or tells what was done to a tensor, unless it is torch that asks."""

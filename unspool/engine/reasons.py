@@ -24,6 +24,7 @@ class Code(enum.Enum):
     TRANSFORM = "a transform of torch"
     TRACER = "a tracer"
     HOOKS = "hooks"
+    GRADIENT_HOOKS = "hooks on gradients"
     LAZY = "lazy layers"
     NO_VALUES = "tensors without values"
     NOT_TRACED = "the step cannot be traced"

@@ -21,16 +21,11 @@ from unspool.engine.any_rows import AnyRows, rows_symbol, without_reports
 from unspool.engine.decompositions import DECOMPOSITIONS, OpenCells
 from unspool.engine.gradient_hooks import NoHooks
 from unspool.engine.graph import aten
-<<<<<<< HEAD
-from unspool.engine.reasons import CannotPlanError, Code
-=======
 from unspool.engine.reach import Connections
-from unspool.engine.reasons import CannotPlanError
->>>>>>> helper/execute
+from unspool.engine.reasons import CannotPlanError, Code
 from unspool.sizes import shape_of
 from unspool.step import CheckedCell
 from unspool.structure import Structure, flatten, unflatten_as
-
 
 FEW_ROWS = 3
 """The rows of a rehearsal."""
@@ -151,13 +146,9 @@ def trace(
     wanted += [leaf.differentiable for leaf in state_leaves]
     counts = [len(weights), len(input_leaves), len(state_leaves), len(output_leaves), len(state_leaves)]
 
-<<<<<<< HEAD
-    def step(rows: Any, adjoint: bool, *values: Tensor) -> Any:
-=======
     connected: list[Connections] = []
 
-    def step(*values: Tensor) -> Any:
->>>>>>> helper/execute
+    def step(rows: Any, adjoint: bool, *values: Tensor) -> Any:
         lifted, x, s, d_outputs, d_new_state = _cut([value.detach() for value in values], counts)
         sources = [*lifted, *x, *s]
         for value, want in zip(sources, wanted, strict=True):
@@ -185,14 +176,10 @@ def trace(
     # A graph that was traced in inference mode could not be used outside of it.
     # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
     nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
-<<<<<<< HEAD
-    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing:
+    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
         row_leaves = [*input_leaves, *state_leaves, *output_leaves, *state_leaves]
         if rehearse is not None:
             rehearse(lambda: _without_values(step, weights.values(), row_leaves))
-=======
-    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
->>>>>>> helper/execute
         with mode:
             fakes = _arguments(rows, weights.values(), row_leaves)
         module = _make_graph(partial(step, rows, adjoint), fakes)
@@ -255,17 +242,6 @@ def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list
     return [by_source.get(id(source)) for source in sources]
 
 
-<<<<<<< HEAD
-def _check_holds_for_any_rows(mode: FakeTensorMode) -> None:
-    environment = mode.shape_env
-    assert environment is not None
-    if environment.replacements or environment.guards:
-        conditions = [str(guard.expr) for guard in environment.guards] or [str(environment.replacements)]
-        raise CannotPlanError(Code.ROW_COUNT, f"the step depends on the number of rows ({', '.join(conditions)})")
-
-
-=======
->>>>>>> helper/execute
 def _mutates(node: fx.Node) -> bool:
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable  # pyright: ignore[reportPrivateUsage]
 
