@@ -314,9 +314,9 @@ def getattribute_of_the_class(patch: pytest.MonkeyPatch) -> Stages:
     yield cell
 
 
-@change
+@unseen
 def descriptor(patch: pytest.MonkeyPatch) -> Stages:
-    """Keeps the values of all cells beside them."""
+    """Keeps the values of all cells beside them, found by the identity of a cell, which a copy does not have."""
 
     class Kept:
         def __init__(self) -> None:

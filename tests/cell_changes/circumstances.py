@@ -61,8 +61,9 @@ def grad_mode(patch: pytest.MonkeyPatch) -> Stages:
     yield cell
 
 
-@change
+@unseen
 def grad_mode_read_by_the_step(patch: pytest.MonkeyPatch) -> Stages:
+    """A trace has a grad mode of its own, so that a step which asks for it is refused."""
     cell = made(lambda self, t: t * (0.5 if torch.is_grad_enabled() else 0.7)).requires_grad_(False)
     yield Stage(cell, wanted=False)
     with torch.no_grad():
@@ -78,8 +79,9 @@ def inference_mode(patch: pytest.MonkeyPatch) -> Stages:
     yield cell
 
 
-@change
+@unseen
 def inference_mode_read_by_the_step(patch: pytest.MonkeyPatch) -> Stages:
+    """As above."""
     cell = made(lambda self, t: t * (0.5 if torch.is_inference_mode_enabled() else 0.7))
     with torch.no_grad():
         yield Stage(cell, wanted=False)
@@ -97,8 +99,9 @@ def deterministic_algorithms(patch: pytest.MonkeyPatch) -> Stages:
         torch.use_deterministic_algorithms(False)
 
 
-@change
+@unseen
 def precision_of_products(patch: pytest.MonkeyPatch) -> Stages:
+    """A switch of torch's is read by a call, which no guard sees."""
     yield (cell := made(lambda self, t: t * (0.5 if torch.get_float32_matmul_precision() == "highest" else 0.7)))
     torch.set_float32_matmul_precision("high")
     try:
@@ -107,8 +110,9 @@ def precision_of_products(patch: pytest.MonkeyPatch) -> Stages:
         torch.set_float32_matmul_precision("highest")
 
 
-@change
+@unseen
 def flags_of_backends(patch: pytest.MonkeyPatch) -> Stages:
+    """A switch of torch's is read by a call, which no guard sees."""
     yield (cell := made(lambda self, t: t * (0.5 if torch.backends.cudnn.benchmark else 0.7)))
     patch.setattr(torch.backends.cudnn, "benchmark", True)
     yield cell

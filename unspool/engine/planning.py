@@ -164,6 +164,9 @@ def fingerprint_of(cell: Any) -> Fingerprint:
         return Fingerprint(cell)
     except CannotGuardError as error:
         raise CannotPlanError(Code.UNGUARDED, f"the step may read {error}") from None
+    except Exception as error:
+        what = "the engine fails to follow what the step reads; please report it"
+        raise CannotPlanError.of(why(error, Code.FAULT, what)) from None
 
 
 def _find(

@@ -196,7 +196,7 @@ def trace(
     constants = {node: tensor for node, tensor in held.items() if node not in literals}
     lifted, x, s, d_outputs, d_new_state = _cut(placeholders, counts)
     remembered = s[len(s) - len(memory) :]
-    return Trace(graph, count, lifted, x, s, remembered, d_outputs, d_new_state, literals, constants, connected[0])
+    return Trace(graph, count, lifted, x, s, remembered, d_outputs, d_new_state, literals, constants, connected[-1])
 
 
 def _arguments(rows: Any, weights: Iterable[Tensor], by_row: Iterable[Leaf]) -> list[Tensor]:

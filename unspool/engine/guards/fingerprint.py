@@ -9,12 +9,18 @@ cannot be read by it, and may change.
 from __future__ import annotations
 
 import abc
+import contextvars
+import decimal
+import operator
 import random
 import sys
+import threading
 import types
+import weakref
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,10 +39,21 @@ MOST_BYTES = 1 << 16
 CALLED_BY_TORCH = {"forward", "backward", "setup_context", "jvp", "vjp", "vmap"}
 """Methods that run without being named by the step."""
 MAKING = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__del__", "__class_getitem__"}
-SHOWING = {"__repr__", "__str__", "__doc__", "__module__", "__annotations__", "__reduce__", "__reduce_ex__"}
+SHOWING = {
+    "_abc_impl",
+    "__repr__",
+    "__str__",
+    "__doc__",
+    "__module__",
+    "__annotations__",
+    "__reduce__",
+    "__reduce_ex__",
+}
 """Names that every class has and that change no number."""
 READ_BY_LOOPS = {"output_size", "state_size", "row_buffers", "training"}
-GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
+UNSEEN = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
+UNSEEN += (type(lru_cache(len)), contextvars.ContextVar, threading.local)
+"""Objects with something inside that no slot shows: the state of a generator, a cache."""
 
 
 Key = tuple[tuple[int, str, Hashable], ...]
@@ -71,14 +88,15 @@ class Node:
     Args:
         value: the object.
         path: how people refer to it.
-        read: lists the values of its slots.
+        read: lists the values of its slots; None if it has none to be compared.
+        names: the names of the slots.
         parent: the number of the node through which it was reached, and its place among that one's slots.
         by_content: whether what `read` returns is compared by value, not by identity.
     """
 
     value: Any
     path: str
-    read: Reader
+    read: Reader | None
     names: list[str]
     parent: tuple[int, int]
     by_content: bool = False
@@ -146,11 +164,13 @@ class Fingerprint:
     def _mark(self, value: Any, path: str, parent: tuple[int, int], tolerant: bool) -> Hashable:
         """What tells a value from others: its own, or the number of its node."""
         found = atom(value)
+        if isinstance(value, operator.attrgetter):
+            self._name(tuple(name for path in value.__reduce__()[1] for name in path.split(".")))
         if found is not None:
             return found
         if value is Absent:
             return "absent"
-        if isinstance(value, types.FunctionType) and is_fixed(value.__code__.co_filename):
+        if isinstance(value, types.FunctionType) and not value.__closure__ and is_fixed(value.__code__.co_filename):
             code = value.__code__
             if not (code.co_name.startswith("__") and code.co_filename.startswith(TORCH)):  # which read no attributes
                 self._reach(code)
@@ -158,6 +178,8 @@ class Fingerprint:
         if isinstance(value, type) and is_fixed_class(value):
             if isinstance(value, abc.ABCMeta):
                 self._add_class(value, parent)
+            if value is decimal.Decimal:
+                raise CannotGuardError("decimal.Decimal, which computes by a context whose changes cannot be seen")
             return Same(value)
         return ("node", self._add(value, path, parent, tolerant))
 
@@ -170,16 +192,17 @@ class Fingerprint:
             raise CannotGuardError(f"more than {MOST_NODES} objects can be reached from the step, {path} among them")
         if isinstance(value, Tensor):
             self.tensors.append(value)
-            self.nodes.append(Node(value, path, _nothing, [], parent))
+            self.nodes.append(Node(value, path, None, [], parent))
             ordinary = type(value) in (nn.Parameter, nn.Buffer)
             kind = Tensor if ordinary else type(value)
             look = (kind, value.shape, value.dtype, value.device, value.requires_grad)
             self._entries.append((number, TENSOR, look))
-            if not value.__dict__:
-                return number
-            self.nodes[number] = Node(value, path, _read_attributes, list(value.__dict__), parent)
+            if value.__dict__:
+                self.nodes[number] = Node(value, path, _read_attributes, list(value.__dict__), parent)
+                self._queue.append((number, tolerant))
+            return number
         if isinstance(value, types.ModuleType):
-            self.nodes.append(Node(value, path, _nothing, [], parent))
+            self.nodes.append(Node(value, path, None, [], parent))
             self._entries.append((number, "", value.__name__))
         elif (content := _content_of(value, path)) is not None:
             self.nodes.append(Node(value, path, content, [""], parent, by_content=True))
@@ -187,10 +210,10 @@ class Fingerprint:
             return number
         else:
             slots = slots_of(value)
-            opaque = slots is None or isinstance(value, GENERATORS)
+            opaque = slots is None or isinstance(value, UNSEEN)
             if opaque and not tolerant:
                 raise CannotGuardError(f"{path or 'the cell'}, a {_kind(value)}, whose changes cannot be seen")
-            read, names = (_nothing, []) if slots is None or opaque else slots
+            read, names = (None, []) if slots is None or opaque else slots
             self.nodes.append(Node(value, path, read, names, parent))
             if opaque:
                 self._entries.append((number, "", ("opaque", id(value))))
@@ -216,13 +239,7 @@ class Fingerprint:
         fixed = is_fixed(code.co_filename)
         if not fixed:
             self._own_names.update((*names.attributes, *names.globals))
-        for name in names.attributes:
-            if name not in self._names:
-                self._names[name] = None
-                for number, place, value in self._waiting.pop(name, ()):
-                    self._emit(number, name, value, place, tolerant=False)
-                for number in list(self.read):
-                    self._look_up(number, name)
+        self._name(names.attributes)
         for name in () if fixed else names.modules:
             if name in sys.modules:
                 self._add(sys.modules[name], name, (-1, 0), tolerant=True)
@@ -231,7 +248,17 @@ class Fingerprint:
             waiting, self._waiting = self._waiting, {}
             for name, slots in waiting.items():
                 for number, place, value in slots:
+                    self._name_or_wait(number, name, value, place, implied=False)
+
+    def _name(self, names: Sequence[str]) -> None:
+        """Takes up all attributes of these names."""
+        for name in names:
+            if name not in self._names:
+                self._names[name] = None
+                for number, place, value in self._waiting.pop(name, ()):
                     self._emit(number, name, value, place, tolerant=False)
+                for number in list(self.read):
+                    self._look_up(number, name)
 
     def _look_up(self, number: int, name: str) -> None:
         """Takes up what a Python module has under a name."""
@@ -243,7 +270,7 @@ class Fingerprint:
             fixed = is_fixed_module(module)
             if isinstance(value, types.ModuleType) and name not in self._own_names:
                 self._entries.append((number, name, Same(value)))  # which only torch goes into
-            elif fixed and isinstance(value, type | types.FunctionType):
+            elif fixed and isinstance(value, types.FunctionType):
                 self._entries.append((number, name, Same(value)))
             else:
                 self._emit(number, name, value, place, tolerant=fixed)
@@ -266,17 +293,28 @@ class Fingerprint:
         elif node.names and node.names[0] == "__class__":
             self._visit_instance(number, value)
         else:
-            for place, (slot, each) in enumerate(zip(node.names, node.read(value), strict=True)):
+            if isinstance(value, dict | set | frozenset):
+                self._check_keys(node)
+            for place, (slot, each) in enumerate(zip(node.names, _slots(node), strict=True)):
                 self._emit(number, slot, each, place, tolerant)
+
+    def _check_keys(self, node: Node) -> None:
+        """A step is traced on a copy of the cell, which is not found where the cell itself is a key."""
+        for key in node.value:
+            key = key() if isinstance(key, weakref.ref) else key
+            if isinstance(key, nn.Module) or key is self.nodes[0].value:
+                raise CannotGuardError(f"{node.path}, which has a {_kind(key)} for a key, found by its identity")
 
     def _visit_function(self, number: int, function: types.FunctionType, tolerant: bool) -> None:
         code = function.__code__
         self._entries.append((number, "__code__", Same(code)))
         self._reach(code)
         names = self.nodes[number].names
-        for place, value in enumerate(self.nodes[number].read(function)):
+        for place, value in enumerate(_slots(self.nodes[number])):
             if names[place] not in ("__code__", "__globals__"):
-                self._emit(number, names[place], value, place, tolerant)
+                self._emit(number, names[place], value, place, tolerant or is_fixed(code.co_filename))
+        if is_fixed(code.co_filename):
+            return
         self.read[number] = named = names_of(code).globals
         module = function.__globals__.get("__name__", "globals")
         for place, (name, value) in enumerate(zip(named, globals_of(function, named), strict=True)):
@@ -320,14 +358,16 @@ class Fingerprint:
         special = implied and name.startswith("__") and name.endswith("__") and callable(value)
         if name in SHOWING or (value is None and special):
             return
-        if special or name in self._names or self._computed:
+        owner = self.nodes[number].value
+        computed = self._computed and not (isinstance(owner, type) and is_fixed_class(owner))
+        if special or name in self._names or computed:
             self._emit(number, name, value, place, tolerant=False)
         else:
             self._waiting.setdefault(name, []).append((number, place, value))
 
     def _visit_module(self, number: int, module: nn.Module) -> None:
         node, fixed = self.nodes[number], is_fixed_class(module.__class__)
-        values = node.read(module)
+        values = _slots(node)
         self._entries.append((number, "", Same(module.__class__)))
         self._add_class(module.__class__, (number, 0))
         own = module.__dict__
@@ -344,7 +384,7 @@ class Fingerprint:
 
     def _visit_instance(self, number: int, value: Any) -> None:
         node, fixed = self.nodes[number], is_fixed_class(value.__class__)
-        values = node.read(value)
+        values = _slots(node)
         self._entries.append((number, "", Same(value.__class__)))
         self._add_class(value.__class__, (number, 0))
         for place, (name, each) in enumerate(zip(node.names, values, strict=True)):
@@ -373,8 +413,8 @@ def _methods(kind: type) -> tuple[tuple[Same, ...], Others]:
     return known[1], known[2]
 
 
-def _nothing(_: Any) -> list[Any]:
-    return []
+def _slots(node: Node) -> list[Any]:
+    return [] if node.read is None else node.read(node.value)
 
 
 def _read_attributes(value: Any) -> list[Any]:
@@ -394,7 +434,7 @@ def _content_of(value: Any, path: str) -> Reader | None:
 
 
 def is_fixed_class(kind: type) -> bool:
-    """Whether a class is torch's, Python's or this library's own."""
+    """Whether a class is part of Python or of an installed package."""
     module = sys.modules.get(kind.__module__)
     return module is not None and is_fixed_module(module)
 

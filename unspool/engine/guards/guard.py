@@ -153,11 +153,11 @@ def is_fixed(value: Any) -> bool:
 def _reader(node: Node, names: tuple[str, ...]) -> Reader | None:
     if isinstance(node.value, types.FunctionType):
         read = node.read
-        return (lambda function: [*read(function), *globals_of(function, names)]) if names else read
+        return read if read is None or not names else lambda function: [*read(function), *globals_of(function, names)]
     if isinstance(node.value, types.ModuleType):
         get = operator.itemgetter(*names, *names[:1]) if names else None  # of one name it would return no tuple
         return None if get is None else lambda module: list(get(module.__dict__))
-    return node.read if node.names else None
+    return node.read
 
 
 def _weak(value: Any) -> weakref.ref[Any] | None:

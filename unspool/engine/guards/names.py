@@ -18,7 +18,7 @@ UNSPOOL = str(Path(__file__).parents[2])
 TORCH = str(Path(torch.__file__).parent)
 NUMPY = str(Path(numpy.__file__).parent)
 FIXED = (TORCH, UNSPOOL, NUMPY, *(str(Path(package.__file__ or "").parent) for package in (optree, sympy)))
-"""Packages whose functions are taken as they are: what their globals hold does not change what a step computes."""
+"""What torch and this library are made of."""
 STANDARD = sysconfig.get_paths()["stdlib"]
 INSTALLED = tuple({sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")})
 
@@ -60,7 +60,8 @@ def names_of(code: types.CodeType) -> Names:
     strings: dict[str, None] = {}
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
-            named[instruction.argval] = None
+            if instruction.argval.isidentifier():  # others are put there by tools that rewrite code, for assertions say
+                named[instruction.argval] = None
         elif instruction.opname == "IMPORT_NAME":
             modules[instruction.argval] = None
             attributes.update(dict.fromkeys(instruction.argval.split(".")))
@@ -84,26 +85,26 @@ def names_of(code: types.CodeType) -> Names:
 
 
 @lru_cache(maxsize=4096)
-def is_fixed(file: str) -> bool:
-    """Whether code from `file` is torch's, Python's or this library's own: its globals are not guarded."""
+def is_library(file: str) -> bool:
+    """Whether code from `file` is torch's, Python's or this library's own, or of what these are built on."""
     if file.startswith(INSTALLED):
         return file.startswith(FIXED)
     return file.startswith((STANDARD, *FIXED, "<frozen "))
 
 
+def is_fixed(file: str) -> bool:
+    """Whether code is part of Python or of an installed package: its globals are taken as they are."""
+    return is_library(file) or file.startswith(INSTALLED)
+
+
 def is_fixed_module(module: types.ModuleType) -> bool:
-    """Whether a Python module is torch's, Python's or this library's own."""
+    """Whether a Python module is part of Python or of an installed package."""
     if module.__name__.partition(".")[0] in ("torch", "numpy", "sympy", "optree", "unspool"):
         return True
-    file = getattr(module, "__file__", None)
-    if file is not None:
+    file = module.__dict__.get("__file__")  # not by getattr: a module may have its own
+    if isinstance(file, str):
         return is_fixed(file)
-    return getattr(module.__spec__, "origin", None) in ("built-in", "frozen")
-
-
-def is_installed(file: str) -> bool:
-    """Whether code is part of Python or of an installed package, and not of the user's program."""
-    return is_fixed(file) or file.startswith(INSTALLED)
+    return getattr(module.__dict__.get("__spec__"), "origin", None) in ("built-in", "frozen")
 
 
 def nested(code: types.CodeType) -> list[types.CodeType]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unspool.engine.guards.names import FIXED, NUMPY, TORCH, is_fixed, is_installed
+from unspool.engine.guards.names import FIXED, NUMPY, TORCH, is_fixed, is_library
 from unspool.engine.guards.slots import atom
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason, line_of_frame
 
@@ -36,15 +36,39 @@ PURE = {
         "string",
         "keyword",
     ),
-    *("statistics", "textwrap", "reprlib", "codecs", "os", "annotationlib", "numpy", "torch", "optree", "sympy"),
+    *(
+        "statistics",
+        "textwrap",
+        "reprlib",
+        "codecs",
+        "os",
+        "decimal",
+        "datetime",
+        "annotationlib",
+        "numpy",
+        "torch",
+        "optree",
+        "sympy",
+    ),
     *("einops", "jaxtyping", "unspool", "abc_data"),
 }
 """Modules of Python's and others' whose functions compute something from their arguments alone."""
 IMPURE = {"id", "open", "input", "print", "breakpoint", "getcwd", "getcwdb", "urandom", "getrandom", "putenv", "getpid"}
 IMPURE |= {"tolist", "numpy", "data_ptr", "initial_seed", "is_grad_enabled", "is_inference_mode_enabled", "stat"}
-IMPURE |= {"get_num_threads", "get_num_interop_threads", "system", "listdir", "scandir", "times", "cpu_count"}
+IMPURE |= {
+    "now",
+    "today",
+    "utcnow",
+    "get_num_threads",
+    "get_num_interop_threads",
+    "system",
+    "listdir",
+    "scandir",
+    "times",
+    "cpu_count",
+}
 """Functions in them that do not: they read or change what no guard sees."""
-TRANSPARENT = (f"{TORCH}/backends/", f"{TORCH}/random.py")
+TRANSPARENT = (f"{TORCH}/__init__.py", f"{TORCH}/backends/", f"{TORCH}/random.py")
 """Files of torch through which a step reads torch's own switches."""
 
 
@@ -142,11 +166,11 @@ class _Witness:
 
     def _see_code(self, frame: types.FrameType, code: types.CodeType) -> None:
         file = _file(frame)
-        if not is_installed(file):
+        if not is_fixed(file):
             message = f"the step runs {code.co_name}, which it finds in a way that cannot be followed"
             self._stop(Code.UNGUARDED, message, Line(code.co_filename, code.co_firstlineno, ""))
         caller = frame.f_back
-        if caller is None or not is_fixed(file) or not self._is_own(caller):
+        if caller is None or not is_library(file) or not self._is_own(caller):
             return
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0].strip("_") not in PURE:
@@ -156,7 +180,8 @@ class _Witness:
 
     def _is_own(self, frame: types.FrameType) -> bool:
         """Whether code is the step's: in the user's program, or reached in an installed package."""
-        return not is_installed(_file(frame)) or (id(frame.f_code) in self._reached and not is_fixed(_file(frame)))
+        file = _file(frame)
+        return not is_fixed(file) or (id(frame.f_code) in self._reached and not is_library(file))
 
     def _caller(self, frame: types.FrameType | None) -> types.FrameType | None:
         """The frame of the step's own code behind a call; None if torch is behind it."""

@@ -37,7 +37,7 @@ def _contents(value: Any, names: tuple[str, ...]) -> Any:
     if isinstance(value, types.FunctionType):
         own = value.__globals__
         found = {name: own[name] for name in names if name in own}
-        return (found, names, [_closed(cell) for cell in value.__closure__ or ()])
+        return (found, names, [_closed(cell) for cell in value.__closure__ or ()], dict(value.__dict__))
     if isinstance(value, types.ModuleType):
         return {name: value.__dict__[name] for name in names if name in value.__dict__}
     if isinstance(value, type):
@@ -56,7 +56,8 @@ def _put_back(value: Any, contents: Any) -> None:
         if value.flags.writeable and value.tobytes() != contents.tobytes():
             value[...] = contents
     elif isinstance(value, types.FunctionType):
-        found, names, closed = contents
+        found, names, closed, attributes = contents
+        value.__dict__.update(attributes)
         _put_back_names(value.__globals__, found, names)
         for cell, content in zip(value.__closure__ or (), closed, strict=True):
             if content is not cell and _closed(cell) is not content:

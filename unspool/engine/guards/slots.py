@@ -40,7 +40,7 @@ class Absent:
 
 PLAIN = (int, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format)
 PRINTED = (complex, range, slice, np.dtype, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
-PRINTED += (operator.itemgetter, operator.methodcaller)
+PRINTED += (datetime.datetime, operator.itemgetter, operator.methodcaller, operator.attrgetter)
 SAME = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -77,7 +77,7 @@ def atom(value: Any) -> Hashable | None:
         return (kind, value.hex())
     if isinstance(value, np.generic):
         return (kind, value.tobytes()) if value.dtype != object else None
-    if kind in PRINTED:
+    if kind in PRINTED or isinstance(value, np.dtype):
         return (kind, repr(value))
     if isinstance(value, types.BuiltinFunctionType) and not isinstance(value.__self__, types.ModuleType | type | None):
         return None  # bound to an object that may change
