@@ -15,6 +15,7 @@ from unspool.loops.tensors import as_tensors
 from unspool.sizes import shape_of
 from unspool.step import checked, checked_like
 from unspool.structure import Structure, check_same_structure, describe, flatten, unflatten_as
+from unspool.tracers import has_values, obstacle
 
 
 class Progress:
@@ -52,7 +53,16 @@ class Progress:
         self.time = position.time
 
     def running(self) -> int:
-        """How many rows are not finished. On a GPU, this waits for it."""
+        """How many rows are not finished. On a GPU, this waits for it.
+
+        Raises:
+            RuntimeError: if there are no values that could tell, or a tracer would repeat them for others.
+        """
+        if not has_values(self.finished):
+            raise RuntimeError(
+                f"how many steps a decode takes depends on values, which cannot be read under {obstacle()}: run it "
+                "outside, record a single step, or, where all inputs are known, use dynamic_rnn with sequence_length"
+            )
         return self.finished.numel() - int(self.finished.sum())
 
 

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from unspool.loops.tensors import as_tensor
 from unspool.structure import describe
+from unspool.tracers import has_values
 
 
 def as_token(token: Any, name: str) -> int:
@@ -73,7 +74,7 @@ class Embedding:
 
     def check_ids(self, ids: Tensor, name: str) -> None:
         """Raises `ValueError` naming the first id that there is not. Only where looking is free: on the CPU."""
-        if ids.device.type != "cpu":
+        if ids.device.type != "cpu" or not has_values(ids):
             return
         wrong = ids < 0 if self.rows is None else (ids < 0) | (ids >= self.rows)
         if wrong.any():

@@ -16,8 +16,6 @@ from typing import Any
 import optree
 import torch
 from torch import Tensor, nn
-from torch._C import _are_functorch_transforms_active as are_transforms_active  # pyright: ignore[reportPrivateUsage]
-from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
 from unspool.engine.graph import TORCH
@@ -27,6 +25,7 @@ from unspool.engine.reasons import CannotPlanError
 from unspool.engine.trace import Leaf, trace
 from unspool.engine.watch import Watch, named_modules
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.tracers import differentiator, onlooker
 
 EVERYWHERE = tuple(f"_global{kind}" for kind in HOOKS)
 """Where torch keeps hooks on all modules."""
@@ -279,12 +278,10 @@ def _make(
 
 def check_circumstances(device: torch.device) -> None:
     """Raises `CannotPlanError` where no cell can be planned: under transforms of torch, say."""
-    if are_transforms_active():
-        raise CannotPlanError("a transform of torch.func is active")
-    if forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateUsage]
-        raise CannotPlanError("forward-mode differentiation is active")
-    if torch.compiler.is_compiling():
-        raise CannotPlanError("torch.compile is tracing the loop")
+    if (who := differentiator()) is not None:
+        raise CannotPlanError(f"{who} is active")
+    if (who := onlooker()) is not None:
+        raise CannotPlanError(f"{who} wants to see every operation")
     if device.type == "meta":
         raise CannotPlanError("tensors on the meta device have no values")
     everywhere: Any = nn.modules.module

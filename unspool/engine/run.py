@@ -18,6 +18,7 @@ from unspool.engine.planning import plan_of
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.replay import Replay
 from unspool.structure import Structure, flatten, unflatten_as
+from unspool.tracers import static_shape
 
 log = logging.getLogger("unspool")
 
@@ -94,7 +95,7 @@ def prepare(
         CannotPlanError: with the reason, if the plain loop has to do it.
     """
     leaves = flatten(inputs)
-    (steps, batch_size), device = leaves[0].shape[:2], leaves[0].device
+    (steps, batch_size), device = static_shape(leaves[0])[:2], leaves[0].device
     if steps == 0 or batch_size == 0:
         raise CannotPlanError("there is nothing to run")
     ready = plan_of(cell, inputs, state, output_dtype, same_containers=lengths is not None, owner=owner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.dynamo import called_as_it_is
 from unspool.engine import Memory
 from unspool.loops.arguments import Sequences, as_sequences, scope_name
 from unspool.loops.directions import both_directions
@@ -11,6 +12,7 @@ from unspool.loops.dynamic import to_major
 from unspool.structure import Structure
 
 
+@called_as_it_is
 def bidirectional_dynamic_rnn(
     cell_fw: Any,
     cell_bw: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.dynamo import called_as_it_is
 from unspool.engine import Memory
 from unspool.loops.arguments import scope_name
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
@@ -11,6 +12,7 @@ from unspool.loops.directions import bidirectional_layers, join
 from unspool.structure import Structure
 
 
+@called_as_it_is
 def stack_bidirectional_dynamic_rnn(
     cells_fw: list[Any],
     cells_bw: list[Any],

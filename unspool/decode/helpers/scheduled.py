@@ -15,6 +15,7 @@ from unspool.decode.sampling import Sampling, Uniform
 from unspool.loops.tensors import as_tensor
 from unspool.step import select_rows
 from unspool.structure import Structure, is_leaf
+from unspool.tracers import has_values
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
@@ -172,7 +173,7 @@ def _as_probability(probability: Any, batch_size: int) -> Tensor:
         raise ValueError(
             f"{name} must be a scalar or a vector with one entry for each of {batch_size} rows, not {shape}"
         )
-    if tensor.device.type == "cpu" and not bool(((tensor >= 0) & (tensor <= 1)).all()):
+    if tensor.device.type == "cpu" and has_values(tensor) and not bool(((tensor >= 0) & (tensor <= 1)).all()):
         raise ValueError(f"{name} must be between 0 and 1, but is {tensor.tolist()}")
     return tensor.double() if tensor.dtype != torch.float32 else tensor
 

@@ -12,6 +12,7 @@ from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_lengt
 from unspool.loops.tensors import as_tensor
 from unspool.step import attach, gradient_sources
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.tracers import has_values, static_shape
 
 
 class TrainingHelper(Helper):
@@ -41,15 +42,15 @@ class TrainingHelper(Helper):
         if not leaves:
             raise ValueError(f"inputs is empty: {inputs!r} has no tensor to read")
         for axis, what in enumerate(["Time steps is not the same", "Batch_size is not the same"]):
-            found = [leaf.shape[axis] for leaf in leaves]
-            if len(set(found)) > 1:
+            found = [static_shape(leaf)[axis] for leaf in leaves]
+            if any(each != found[0] for each in found):
                 raise ValueError(f"{what} for all the tensors of inputs: {found}")
-        steps, self._batch_size = leaves[0].shape[:2]
+        steps, self._batch_size = static_shape(leaves[0])[:2]
         lengths = as_lengths(sequence_length)
         check_one_length_a_row(lengths, self._batch_size)
         check_lengths_fit(lengths, steps)
         self.lengths = lengths.to(leaves[0].device).clamp(0, steps)
-        self.bound = int(self.lengths.max()) if self._batch_size else 0
+        self.bound = _longest(sequence_length, self.lengths) if self._batch_size else 0
 
     @property
     def batch_size(self) -> int:
@@ -91,6 +92,13 @@ class TrainingHelper(Helper):
     def longest(self) -> int:
         """The length of the longest row."""
         return self.bound or 0
+
+
+def _longest(given: Any, lengths: Tensor) -> int | None:
+    """The largest of the lengths; None if they have no values now, or others when a recorded decode is repeated."""
+    if type(given) in (list, tuple) and not any(isinstance(each, Tensor) for each in given):
+        return max(map(int, given))  # which a tracer cannot replace
+    return int(lengths.max()) if has_values(lengths) else None
 
 
 def as_time_major(structure: Structure, name: str, time_major: bool) -> Structure:
