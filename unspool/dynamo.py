@@ -35,7 +35,8 @@ def called_as_it_is(function: Callable[P, R]) -> Callable[P, R]:
         skip = eval_frame._FrameExecStrategy(actions.SKIP, actions.SKIP)  # pyright: ignore[reportPrivateUsage]
         eval_frame.set_code_exec_strategy(marked.__code__, skip)
     except AttributeError:  # a torch that says it in another way
-        return torch.compiler.disable(function, reason=REASON)
+        disabled: Any = torch.compiler.disable(function, reason=REASON)
+        return disabled
     marked._torchdynamo_disable = marked._torchdynamo_disable_recursive = True
     marked._torchdynamo_disable_msg = REASON
     return function

@@ -6,26 +6,24 @@ what is recorded is repeated with other values, so no number that was read from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
 import torch
+import torch._ops as torch_ops
 from torch import Tensor, nn
-from torch._C import (
-    _are_functorch_transforms_active as are_transforms_active,  # pyright: ignore[reportPrivateUsage]
-)
-from torch._C import (
-    _functorch,  # pyright: ignore[reportPrivateUsage]
-    _get_dispatch_mode,  # pyright: ignore[reportPrivateUsage]
-    _get_tracing_state,  # pyright: ignore[reportPrivateUsage]
-    _len_torch_dispatch_stack,  # pyright: ignore[reportPrivateUsage]
-    _len_torch_function_stack,  # pyright: ignore[reportPrivateUsage]
-    _set_tracing_state,  # pyright: ignore[reportPrivateUsage]
-    _TorchDispatchModeKey,  # pyright: ignore[reportPrivateUsage]
-)
-from torch._ops import _get_dispatch_mode_pre_dispatch  # pyright: ignore[reportPrivateUsage]
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 from torch.overrides import _get_current_function_mode_stack  # pyright: ignore[reportPrivateUsage]
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack  # pyright: ignore[reportPrivateUsage]
+
+R = TypeVar("R")
+
+_C: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+_get_tracing_state, _set_tracing_state = _C._get_tracing_state, _C._set_tracing_state
+_len_torch_dispatch_stack, _len_torch_function_stack = _C._len_torch_dispatch_stack, _C._len_torch_function_stack
+_functorch = _C._functorch
 
 
 def recorder() -> str | None:
@@ -41,10 +39,10 @@ def recorder() -> str | None:
         return "torch.jit.trace"
     if not _len_torch_dispatch_stack() and not _len_torch_function_stack():
         return None
-    proxies = _TorchDispatchModeKey.PROXY
-    if _get_dispatch_mode(proxies) is not None or _get_dispatch_mode_pre_dispatch(proxies) is not None:
+    kinds, before = _C._TorchDispatchModeKey, cast(Any, torch_ops)
+    if _C._get_dispatch_mode(kinds.PROXY) or before._get_dispatch_mode_pre_dispatch(kinds.PROXY):
         return "make_fx"
-    return "FakeTensorMode" if _get_dispatch_mode(_TorchDispatchModeKey.FAKE) is not None else None
+    return "FakeTensorMode" if _C._get_dispatch_mode(kinds.FAKE) else None
 
 
 def onlooker() -> str | None:
@@ -53,7 +51,7 @@ def onlooker() -> str | None:
     >>> from torch.utils.flop_counter import FlopCounterMode
     >>> with FlopCounterMode(display=False):
     ...     onlooker()
-    'FlopCounterMode'
+    '_FlopCounterMode'
     >>> with torch.device("cpu"):  # which only fills in an argument
     ...     onlooker()
     """
@@ -66,7 +64,7 @@ def onlooker() -> str | None:
 
 def differentiator() -> str | None:
     """What differentiates or maps operations in a way that only operations of torch's have; None if nothing does."""
-    if are_transforms_active():
+    if _C._are_functorch_transforms_active():
         return "a transform of torch.func"
     if forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateUsage]
         return "forward-mode differentiation"
@@ -101,11 +99,21 @@ def has_values(tensor: Tensor) -> bool:
 
 def static_shape(tensor: Tensor) -> tuple[int, ...]:
     """The shape of `tensor` as numbers; `torch.jit.trace` has tensors there, and warns wherever one is looked at."""
+    return tensor.shape if _get_tracing_state() is None else _untraced(lambda: tensor.shape)
+
+
+def constant(value: Any) -> Tensor:
+    """`torch.as_tensor(value)`; `torch.jit.trace` would warn that it is a constant, which is what it is."""
+    parts: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
+    if _get_tracing_state() is None or any(isinstance(each, Tensor) for each in parts):
+        return torch.as_tensor(value)
+    return _untraced(lambda: torch.as_tensor(value))
+
+
+def _untraced(function: Callable[[], R]) -> R:
     state = _get_tracing_state()
-    if state is None:
-        return tensor.shape
-    _set_tracing_state(None)  # pyright: ignore[reportArgumentType]
+    _set_tracing_state(None)
     try:
-        return tensor.shape
+        return function()
     finally:
         _set_tracing_state(state)

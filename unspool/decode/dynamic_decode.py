@@ -16,7 +16,7 @@ from unspool.loops.arguments import check_parallel_iterations, scope_name
 from unspool.loops.profiling import profiled
 from unspool.step import attach, gradient_sources
 from unspool.structure import Structure, describe, map_structure
-from unspool.tracers import has_values, obstacle
+from unspool.tracers import constant, has_values, obstacle
 
 DEFAULT_BOUND = 10_000
 """The number of steps after which decoding without `maximum_iterations` stops, with a warning."""
@@ -166,7 +166,7 @@ def as_iterations(maximum_iterations: Any) -> int | None:
     if type(maximum_iterations) is int and maximum_iterations >= 0:
         return maximum_iterations
     try:
-        iterations = torch.as_tensor(maximum_iterations)
+        iterations = constant(maximum_iterations)
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"maximum_iterations must be an int, but is {maximum_iterations!r}") from None
     if iterations.dim():

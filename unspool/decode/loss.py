@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from unspool.dtypes import as_dtype
 from unspool.loops.tensors import as_tensor
-from unspool.tracers import has_values, obstacle, static_shape
+from unspool.tracers import constant, has_values, obstacle, static_shape
 
 SoftmaxLoss = Callable[..., Tensor]
 """Called with the keywords `labels` and `logits`; returns a loss for each label."""
@@ -131,7 +131,7 @@ def sequence_mask(lengths: Any, maxlen: int | None = None, dtype: Any = torch.bo
             [1, 1, 1],
             [1, 1, 0]], dtype=torch.int32)
     """
-    lengths = torch.as_tensor(lengths) if type(lengths) in (list, tuple) else as_tensor(lengths, "lengths")
+    lengths = constant(lengths) if type(lengths) in (list, tuple) else as_tensor(lengths, "lengths")
     if not _is_whole(lengths) and lengths.numel():
         raise TypeError(f"lengths must hold ints, but is {lengths.dtype}")
     if maxlen is None:

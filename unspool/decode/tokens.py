@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from unspool.loops.tensors import as_tensor
 from unspool.structure import describe
-from unspool.tracers import has_values
+from unspool.tracers import constant, has_values
 
 
 def as_token(token: Any, name: str) -> int:
@@ -113,7 +113,7 @@ class Lookup(nn.Module):
 def _as_ids(ids: Any, name: str, rank: int, expected: str) -> Tensor:
     if type(ids) in (list, tuple):
         try:
-            ids = torch.as_tensor(ids)
+            ids = constant(ids)
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(f"{name} must hold ints, but is {describe(ids)}: {ids!r}") from None
     tensor = as_tensor(ids, name)

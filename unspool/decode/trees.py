@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unspool.decode.tokens import as_token
 from unspool.loops.tensors import as_tensor
-from unspool.tracers import has_values
+from unspool.tracers import constant, has_values
 
 
 def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_token: Any) -> Tensor:
@@ -156,7 +156,7 @@ def _parents(parent_ids: Any) -> Tensor:
 
 
 def _integers(value: Any, name: str) -> Tensor:
-    tensor = torch.as_tensor(value) if type(value) in (list, tuple) else as_tensor(value, name)
+    tensor = constant(value) if type(value) in (list, tuple) else as_tensor(value, name)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} must be integers, but is {tensor.dtype}")
     return tensor

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unspool.loops.tensors import as_tensor
-from unspool.tracers import has_values, static_shape
+from unspool.tracers import constant, has_values, static_shape
 
 
 def as_lengths(sequence_length: Any, name: str = "sequence_length") -> Tensor:
@@ -22,7 +22,7 @@ def as_lengths(sequence_length: Any, name: str = "sequence_length") -> Tensor:
         if any(isinstance(entry, bool) or getattr(entry, "dtype", None) == torch.bool for entry in sequence_length):
             raise TypeError(f"{name} must hold ints, but has a bool: {sequence_length!r}")
         try:
-            lengths = torch.as_tensor(sequence_length)
+            lengths = constant(sequence_length)
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(f"{name} must be a vector of ints, but got {sequence_length!r}") from error
     else:

@@ -18,7 +18,7 @@ from unspool.sizes import check_sizes, shape_of
 from unspool.step import checked, checked_like, select_rows, step
 from unspool.structure import Structure, check_same_structure, flatten, is_leaf, map_structure, unflatten_as
 from unspool.tensor_array import TensorArray
-from unspool.tracers import has_values, obstacle, static_shape
+from unspool.tracers import constant, has_values, obstacle, static_shape
 
 LoopFn = Callable[[int, Any, Any, Any], tuple[Any, Any, Any, Any, Any]]
 
@@ -118,12 +118,12 @@ class _Finished:
         self._batch_size = batch_size
         self.rows = _as_finished(finished, batch_size)
         # What is no tensor is known for all values that a tracer may repeat the loop with.
-        self._known = None if isinstance(finished, Tensor) else np.asarray(finished)
+        self._known: Any = None if isinstance(finished, Tensor) else np.asarray(finished)
 
     def add(self, finished: Any) -> None:
         self.rows = self.rows | _as_finished(finished, self._batch_size).to(self.rows.device)
-        known = self._known is not None and not isinstance(finished, Tensor)
-        self._known = np.logical_or(self._known, finished) if known else None
+        if self._known is not None:
+            self._known = None if isinstance(finished, Tensor) else np.logical_or(self._known, finished)
 
     def all(self) -> bool:
         if self._known is not None:
@@ -137,7 +137,7 @@ class _Finished:
 
 
 def _as_finished(finished: Any, batch_size: int) -> Tensor:
-    finished = torch.as_tensor(finished) if type(finished) in (list, tuple) else as_tensor(finished, "finished")
+    finished = constant(finished) if type(finished) in (list, tuple) else as_tensor(finished, "finished")
     if finished.dtype != torch.bool:
         raise TypeError(f"finished must be bool, but is {finished.dtype}")
     if finished.dim() and static_shape(finished) != (batch_size,):

@@ -15,7 +15,7 @@ from unspool.decode.sampling import Sampling, Uniform
 from unspool.loops.tensors import as_tensor
 from unspool.step import select_rows
 from unspool.structure import Structure, is_leaf
-from unspool.tracers import has_values
+from unspool.tracers import constant, has_values
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
@@ -167,7 +167,7 @@ def _drawn(probability: Tensor, uniform: Uniform, rows: Tensor) -> Tensor:
 
 def _as_probability(probability: Any, batch_size: int) -> Tensor:
     name = "sampling_probability"
-    tensor = torch.as_tensor(probability) if type(probability) in (list, tuple) else as_tensor(probability, name)
+    tensor = constant(probability) if type(probability) in (list, tuple) else as_tensor(probability, name)
     if tensor.dim() > 1 or (tensor.dim() and len(tensor) != batch_size):
         shape = list(tensor.shape)
         raise ValueError(
