@@ -50,7 +50,10 @@ class TrainingHelper(Helper):
         check_one_length_a_row(lengths, self._batch_size)
         check_lengths_fit(lengths, steps)
         self.lengths = lengths.to(leaves[0].device).clamp(0, steps)
-        self.bound = _longest(sequence_length, self.lengths) if self._batch_size else 0
+        self._steps_given = steps
+        numbers = type(sequence_length) in (list, tuple) and not any(isinstance(n, Tensor) for n in sequence_length)
+        # Numbers are the same whatever a tracer replaces; tensors are looked at when a decode begins.
+        self._longest = max([0, *map(int, sequence_length)]) if numbers else None
 
     @property
     def batch_size(self) -> int:
@@ -89,16 +92,17 @@ class TrainingHelper(Helper):
         return attach(zeros, gradient_sources(None, self.inputs)) if self.longest == 0 else zeros
 
     @property
+    def bound(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The length of the longest row; None while nobody may look at the lengths."""
+        if self._longest is None and self._batch_size and has_values(self.lengths):
+            self._longest = int(self.lengths.max())
+        return self._longest if self._batch_size else 0
+
+    @property
     def longest(self) -> int:
-        """The length of the longest row."""
-        return self.bound or 0
-
-
-def _longest(given: Any, lengths: Tensor) -> int | None:
-    """The largest of the lengths; None if they have no values now, or others when a recorded decode is repeated."""
-    if type(given) in (list, tuple) and not any(isinstance(each, Tensor) for each in given):
-        return max(map(int, given))  # which a tracer cannot replace
-    return int(lengths.max()) if has_values(lengths) else None
+        """The length of the longest row, or the most that it could be."""
+        bound = self.bound
+        return self._steps_given if bound is None else bound
 
 
 def as_time_major(structure: Structure, name: str, time_major: bool) -> Structure:
