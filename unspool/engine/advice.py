@@ -43,7 +43,7 @@ ADVICE: dict[str, str] = {
         "and no indexing, reshaping or multiplying along its first axis."
     ),
     r"compiled by torch.compile": "Give the loop the cell itself; compile what is around the loop, if anything.",
-    r"torch.compile is tracing": "Call the loop outside of what is compiled, or mark it torch.compiler.disable.",
+    r"wants to see every operation": "Nothing in the cell: outside of the tracer or the mode, the loop has its plan.",
     r"torch.func|forward-mode": "Nothing in the cell: the loop is differentiated in a way that only the plain loop is.",
     r"has not been given": "Give the module its memory first, as setup_memory of an attention does.",
     r"meta device": "Nothing in the cell: give inputs that have values.",

@@ -279,7 +279,7 @@ def _make(
 def check_circumstances(device: torch.device) -> None:
     """Raises `CannotPlanError` where no cell can be planned: under transforms of torch, say."""
     if (who := differentiator()) is not None:
-        raise CannotPlanError(f"{who} is active")
+        raise CannotPlanError(f"{who} is active (torch.func and forward-mode take operations of torch alone)")
     if (who := onlooker()) is not None:
         raise CannotPlanError(f"{who} wants to see every operation")
     if device.type == "meta":
