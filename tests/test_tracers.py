@@ -144,8 +144,21 @@ def test_a_recorded_training_step_keeps_padding_out_of_gradients(mode: str, leng
     torch.testing.assert_close(recorded(other, torch.tensor(lengths)), expected, **CLOSE)
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("recorder", ["jit", "make_fx"])
+def test_memory_that_a_compiled_core_writes_is_not_recorded(recorder: str) -> None:
+    model, inputs, other = Dynamic(), torch.randn(ROWS, STEPS, DEPTH), torch.randn(ROWS, STEPS, DEPTH)
+    with torch.no_grad():
+        assert explain(model.cell, inputs, dtype=torch.float32).forward.emitter == "c++"  # which waits for it
+        model(inputs)
+        recorded = RECORDERS[recorder](model, (inputs,))
+        torch.testing.assert_close(tuple(recorded(other)), model(other), **CLOSE)
+
+
+@pytest.mark.compiled
 def test_backward_of_a_planned_loop_is_recorded_too() -> None:
     model, inputs = Dynamic(), torch.randn(ROWS, STEPS, DEPTH, requires_grad=True)
+    explain(model.cell, inputs, LENGTHS, dtype=torch.float32)  # which waits for the compiler
     outputs = model(inputs, LENGTHS)[0]
 
     def backward(gradient: Tensor) -> Tensor:
