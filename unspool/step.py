@@ -11,6 +11,7 @@ from torch.nn.parameter import is_lazy
 from unspool.dtypes import may_mix
 from unspool.sizes import shape_of
 from unspool.structure import Structure, check_same_structure, describe, flatten, map_structure, unflatten_as
+from unspool.tracers import has_values, onlooker, static_shape
 
 
 def step(cell: Any, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
@@ -60,7 +61,7 @@ def checked_like(old: Structure, new: Structure, name: str, like: str) -> Struct
     check_same_structure(old, new, name=name, like=like)
     expectation = f"{like} may not change between steps: it was"
     leaves = [
-        checked(now, before.shape, before.dtype, name, expectation) if isinstance(before, Tensor) else now
+        checked(now, static_shape(before), before.dtype, name, expectation) if isinstance(before, Tensor) else now
         for before, now in zip(flatten(old), flatten(new), strict=True)
     ]
     return unflatten_as(old, leaves)
@@ -70,8 +71,9 @@ def checked(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str, e
     """`value`, if it is a tensor of that shape and dtype; `expectation` says whose word the shape is."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be made of tensors, but has {describe(value)}")
-    if value.shape != shape:
-        raise ValueError(f"Inconsistent shapes: {name} has shape {list(value.shape)}, but {expectation} {list(shape)}")
+    found = static_shape(value)
+    if found != shape:
+        raise ValueError(f"Inconsistent shapes: {name} has shape {list(found)}, but {expectation} {list(shape)}")
     if value.dtype == dtype:
         return value
     # Under autocast a cell computes in another dtype than the one it carries.
@@ -87,25 +89,57 @@ class Rows:
     attention), so rows cannot simply be left out. Instead, a finished row borrows the inputs and the state of the
     longest row, which is always alive, and the result is thrown away: what stands in the padding, NaN included, never
     meets the cell, and its gradients are exactly zero.
+
+    Where nobody may look at the lengths, since the loop is recorded to be repeated with others, all steps run, and past
+    the end of the longest row, too, its last inputs and its last state are what all rows borrow.
     """
 
     def __init__(self, lengths: Tensor, steps: int, device: torch.device) -> None:
         lengths = lengths.clamp(0, steps)
-        # One look at the lengths for the whole loop; on a GPU this waits for it once.
-        self.shortest, self.longest = [int(n) for n in torch.aminmax(lengths)] if len(lengths) else (0, 0)
+        self._steps, (self._batch_size,) = steps, static_shape(lengths)
+        self.fixed = self._batch_size == 0 or (has_values(lengths) and onlooker() is None)
+        """Whether the lengths are the same whenever these steps are run."""
+        self.shortest, self.longest = 0, steps
+        if self.fixed:
+            # One look at the lengths for the whole loop; on a GPU this waits for it once.
+            self.shortest, self.longest = [int(n) for n in torch.aminmax(lengths)] if self._batch_size else (0, 0)
         self._lengths = lengths.to(device)
 
+    def lend(self, inputs: list[Tensor]) -> list[Tensor]:
+        """What steps are given of `[time, batch, ...]` tensors: the same, if a step sees to its padding itself."""
+        if self.fixed or not self._steps:
+            return inputs
+        lengths, device = self._lengths, self._lengths.device
+        time, own = torch.arange(self._steps, device=device)[:, None], torch.arange(self._batch_size, device=device)
+        last = torch.minimum(time, (lengths.amax() - 1).clamp(min=0))
+        rows = torch.where(time < lengths, time * self._batch_size + own, last * self._batch_size + lengths.argmax())
+        return [
+            self._unless_all_are_empty(take_rows(leaf.flatten(0, 1), rows.flatten())).reshape(static_shape(leaf))
+            for leaf in inputs
+        ]
+
     def step(self, cell: CheckedCell, time: int, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
-        """`cell(inputs, state)` for the rows that run at `time`; zeros and the old state for the others."""
+        """`cell(inputs, state)` for the rows that run at `time`; zeros and the old state for the others.
+
+        The inputs are those of a step of what was lent.
+        """
         if time < self.shortest:
             return cell(inputs, state)
         alive = self._lengths > time
-        own = torch.arange(len(alive), device=alive.device)
+        own = torch.arange(self._batch_size, device=alive.device)
         rows = torch.where(alive, own, self._lengths.argmax())
-        borrowed_inputs, borrowed_state = map_structure(lambda leaf: take_rows(leaf, rows), (inputs, state))
-        output, new_state = cell(borrowed_inputs, borrowed_state)
+        given = map_structure(lambda leaf: take_rows(leaf, rows), (inputs, state) if self.fixed else state)
+        if not self.fixed:
+            given = inputs, map_structure(self._unless_all_are_empty, given)
+        output, new_state = cell(*given)
         output = map_structure(lambda new: select_rows(alive, new, new.new_zeros(())), output)
         return output, map_structure(lambda new, old: select_rows(alive, new, old), new_state, state)
+
+    def _unless_all_are_empty(self, leaf: Any) -> Any:
+        """`leaf`, or zeros if no row has a step: there is nobody to borrow from then."""
+        if not isinstance(leaf, Tensor) or leaf.dim() == 0:
+            return leaf
+        return torch.where((self._lengths.amax() > 0).to(leaf.device), leaf, leaf.new_zeros(()))
 
 
 def select_rows(rows: Tensor, new: Any, old: Any) -> Any:

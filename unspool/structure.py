@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from typing import Any, TypeAlias, cast, overload
 
 import optree
@@ -57,9 +56,9 @@ def is_flat(structure: Structure) -> bool:
     return True
 
 
-@cache
 def _is_plain(kind: type[Any]) -> bool:
     """Whether it is tuple or the type of a namedtuple."""
+    # Not cached: Dynamo, which cells may be compiled by, warns of caches.
     return kind is tuple or (issubclass(kind, tuple) and hasattr(cast(Any, kind), "_make"))
 
 

@@ -14,6 +14,7 @@ from unspool.cells.cell import RNNCell
 from unspool.dtypes import may_mix
 from unspool.flags import checks_flags
 from unspool.structure import Structure, describe, flatten
+from unspool.tracers import static_shape
 
 
 class LayerRNNCell(RNNCell):
@@ -80,14 +81,14 @@ class LayerRNNCell(RNNCell):
 
     def check_step(self, inputs: Tensor, kernel: Tensor, **states: tuple[Any, int]) -> None:
         """Raises `ValueError` unless inputs and states fit each other and the kernel, `TypeError` for mixed dtypes."""
-        check_matrix(self.name, inputs, kernel, kernel.shape[0] - self.output_size)
+        check_matrix(self.name, inputs, kernel, static_shape(kernel)[0] - self.output_size)
+        rows = static_shape(inputs)[0]
         for name, (state, width) in states.items():
             if not isinstance(state, Tensor):
                 raise TypeError(f"{self.name}: {name} must be a tensor, but is {describe(state)}")
-            if state.dim() != 2 or state.shape[0] != inputs.shape[0] or state.shape[1] != width:
-                raise ValueError(
-                    f"{self.name}: {name} has shape {list(state.shape)}, expected {[inputs.shape[0], width]}"
-                )
+            shape = static_shape(state)
+            if len(shape) != 2 or shape[0] != rows or shape[1] != width:
+                raise ValueError(f"{self.name}: {name} has shape {list(shape)}, expected {[rows, width]}")
             check_dtype(f"{self.name}: {name} is", state, kernel)
 
 
@@ -102,9 +103,9 @@ def check_matrix(name: str, inputs: Any, kernel: Tensor | None = None, depth: in
         raise ValueError(f"{name}: inputs have shape {list(inputs.shape)}, but expected ndim=2: [batch, depth]")
     if kernel is None:
         return
-    depth = kernel.shape[0] if depth is None else depth
-    if inputs.shape[1] != depth:
-        raise ValueError(f"{name}: inputs have depth {inputs.shape[1]}, but the cell was built for {depth}")
+    depth, found = static_shape(kernel)[0] if depth is None else depth, static_shape(inputs)[1]
+    if found != depth:
+        raise ValueError(f"{name}: inputs have depth {found}, but the cell was built for {depth}")
     check_dtype(f"{name}: inputs are", inputs, kernel)
 
 

@@ -21,6 +21,7 @@ from unspool.cells.like import (
 from unspool.dtypes import as_dtype
 from unspool.flags import checks_flags
 from unspool.structure import Structure, describe, is_leaf
+from unspool.tracers import static_shape
 
 
 class MultiRNNCell(RNNCell):
@@ -107,7 +108,7 @@ class MultiRNNCell(RNNCell):
             states = list(state)
         else:
             widths = [cell.state_size for cell in cells]
-            if not isinstance(state, Tensor) or state.shape[-1] != sum(widths):
+            if not isinstance(state, Tensor) or static_shape(state)[-1] != sum(widths):
                 what = list(state.shape) if isinstance(state, Tensor) else describe(state)
                 raise ValueError(f"Expected state to be one tensor of width {sum(widths)}, but it is {what}")
             states = list(torch.split(state, widths, 1))

@@ -10,6 +10,7 @@ from unspool.decode.tiling import has_rows
 from unspool.decode.tokens import Embedding
 from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.structure import Structure, check_same_structure, flatten
+from unspool.tracers import has_values
 
 
 def check_logits(output_layer: Any, cell: Any, rows: int | None) -> None:
@@ -48,7 +49,7 @@ def check_start_tokens(start_tokens: Tensor, embedding: Embedding) -> None:
     if embedding.rows is None:
         return
     outside = (start_tokens < 0) | (start_tokens >= embedding.rows)
-    if bool(outside.any()):
+    if has_values(outside) and bool(outside.any()):
         row = int(outside.nonzero()[0])
         raise ValueError(
             f"start_tokens[{row}] is {int(start_tokens[row])}, but embedding is for {embedding.rows} tokens"

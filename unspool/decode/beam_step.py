@@ -10,6 +10,7 @@ from torch import Tensor
 from unspool.decode.penalties import Penalties, attention_probs
 from unspool.decode.tiling import take_beams
 from unspool.structure import Structure, map_structure
+from unspool.tracers import has_values
 
 
 class BeamSearchDecoderState(NamedTuple):
@@ -127,7 +128,7 @@ def best_candidates(scores: Tensor, count: int) -> Tensor:
     best = scores.topk(min(count + 1, candidates))
     least = best.values[:, count - 1, None]
     # Without equals on the border the set is right. A look at it is cheap, except at a GPU that is to run ahead.
-    if scores.device.type == "cpu" and not bool((best.values[:, count:] == least).any()):
+    if scores.device.type == "cpu" and has_values(scores) and not bool((best.values[:, count:] == least).any()):
         chosen = best.indices[:, :count].sort(1).values
     else:
         above, level = scores > least, scores == least

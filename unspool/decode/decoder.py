@@ -245,7 +245,7 @@ class BasicDecoder(Decoder):
 
     def known_steps(self, steps: int, options: engine.Options) -> tuple[Structure, Structure, Tensor] | None:
         """With teacher forcing, a decode is a loop over known inputs, and the engine runs it as such."""
-        if not self._steps_are_own or type(self.helper) is not TrainingHelper:
+        if not self._steps_are_own or type(self.helper) is not TrainingHelper or self.helper.bound is None:
             return None
         zeros = self._zeros_out()
         steps, cell = min(steps, self.helper.longest), self.cell

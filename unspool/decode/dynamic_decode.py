@@ -11,17 +11,20 @@ from torch import Tensor
 from unspool.decode.decoder import Decoder
 from unspool.decode.free_running import FreeRunning
 from unspool.decode.progress import Progress, take_step
+from unspool.dynamo import called_as_it_is
 from unspool.engine import Options
 from unspool.flags import checks_flags
 from unspool.loops.arguments import check_parallel_iterations, scope_name
 from unspool.loops.profiling import profiled
 from unspool.step import attach, gradient_sources
 from unspool.structure import Structure, describe, map_structure
+from unspool.tracers import constant, has_values, obstacle
 
 DEFAULT_BOUND = 10_000
 """The number of steps after which decoding without `maximum_iterations` stops, with a warning."""
 
 
+@called_as_it_is
 @checks_flags
 def dynamic_decode(
     decoder: Decoder,
@@ -118,14 +121,15 @@ def run_at_once(decoder: Decoder, progress: Progress, bound: int, options: Optio
         progress.state, progress.finished = blocks.final_state(), blocks.finished()
         progress.time = bound
         return
-    running = progress.running()
-    known = decoder.known_steps(bound, options) if running and bound else None
+    # Whether a row runs at all need not be asked where a recorder would not know.
+    running = progress.running() if has_values(progress.finished) else None
+    known = decoder.known_steps(bound, options) if running != 0 and bound else None
     if known is not None:
         outputs, progress.state, progress.lengths = known
         progress.outputs.take(outputs)
         progress.time, progress.finished = bound, torch.ones_like(progress.finished)
         return
-    free = decoder.free_running(progress.inputs, progress.state) if running else None
+    free = decoder.free_running(progress.inputs, progress.state) if progress.running() else None
     if free is not None:
         free.go_on(progress.time, progress.finished, progress.lengths)
         run_free(progress, free, bound)
@@ -163,8 +167,12 @@ def as_iterations(maximum_iterations: Any) -> int | None:
     """
     if maximum_iterations is None:
         return None
+    if isinstance(maximum_iterations, Tensor) and not has_values(maximum_iterations):
+        raise RuntimeError(f"maximum_iterations is a tensor, which cannot be read under {obstacle()}: give an int")
+    if type(maximum_iterations) is int and maximum_iterations >= 0:
+        return maximum_iterations
     try:
-        iterations = torch.as_tensor(maximum_iterations)
+        iterations = constant(maximum_iterations)
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"maximum_iterations must be an int, but is {maximum_iterations!r}") from None
     if iterations.dim():

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from unspool.dtypes import as_dtype
 from unspool.flags import checks_flags
 from unspool.loops.tensors import as_tensor
+from unspool.tracers import constant, has_values, obstacle, static_shape
 
 SoftmaxLoss = Callable[..., Tensor]
 """Called with the keywords `labels` and `logits`; returns a loss for each label."""
@@ -133,10 +134,12 @@ def sequence_mask(lengths: Any, maxlen: int | None = None, dtype: Any = torch.bo
             [1, 1, 1],
             [1, 1, 0]], dtype=torch.int32)
     """
-    lengths = torch.as_tensor(lengths) if type(lengths) in (list, tuple) else as_tensor(lengths, "lengths")
+    lengths = constant(lengths) if type(lengths) in (list, tuple) else as_tensor(lengths, "lengths")
     if not _is_whole(lengths) and lengths.numel():
         raise TypeError(f"lengths must hold ints, but is {lengths.dtype}")
     if maxlen is None:
+        if lengths.numel() and not has_values(lengths):
+            raise ValueError(f"maxlen must be given: the largest length cannot be read under {obstacle()}")
         maxlen = max(0, int(lengths.max())) if lengths.numel() else 0
     if maxlen < 0:
         raise ValueError(f"maxlen must not be negative, but is {maxlen}")
@@ -165,7 +168,7 @@ def _check_shapes(logits: Tensor, targets: Tensor, weights: Tensor) -> None:
         if tensor.dim() != rank:
             raise ValueError(f"{name} must have shape {axes}, but has {list(tensor.shape)}")
     for tensor, name in [(targets, "targets"), (weights, "weights")]:
-        if tensor.shape != logits.shape[:2]:
+        if static_shape(tensor) != static_shape(logits)[:2]:
             longer = tensor.shape[0] == logits.shape[0] and tensor.shape[1] > logits.shape[1]
             hint = f"; a decode is as long as its longest row, so cut it: {name}[:, : logits.shape[1]]"
             raise ValueError(
@@ -180,7 +183,7 @@ def _check_shapes(logits: Tensor, targets: Tensor, weights: Tensor) -> None:
 
 def _check_targets(targets: Tensor, present: Tensor, classes: int) -> None:
     """Raises `ValueError` naming the first target that is no class. Only where looking is free: on the CPU."""
-    if targets.device.type != "cpu":
+    if targets.device.type != "cpu" or not (has_values(targets) and has_values(present)):
         return
     wrong = (present.to(targets.device) & ((targets < 0) | (targets >= classes))).nonzero()
     if len(wrong):

@@ -15,6 +15,7 @@ from unspool.loops.tensors import as_tensors
 from unspool.sizes import shape_of
 from unspool.step import checked, checked_like
 from unspool.structure import Structure, check_same_structure, describe, flatten, unflatten_as
+from unspool.tracers import has_values, obstacle, static_shape
 
 
 class Progress:
@@ -23,8 +24,8 @@ class Progress:
     def __init__(self, decoder: Decoder) -> None:
         finished, inputs, state = decoder.initialize()
         self.finished = as_finished(finished)
-        if len(self.finished) != decoder.batch_size:
-            have, expected = list(self.finished.shape), decoder.batch_size
+        if static_shape(self.finished)[0] != decoder.batch_size:
+            have, expected = list(static_shape(self.finished)), decoder.batch_size
             raise ValueError(f"finished has shape {have}, but the decoder has a batch of {expected}")
         self.inputs, self.state = as_tensors(inputs, "inputs"), as_tensors(state, "state")
         self.lengths = torch.zeros_like(self.finished, dtype=torch.int32)
@@ -37,8 +38,9 @@ class Progress:
             raise ValueError(
                 f"impute_finished needs one bool for each row, but finished has shape {list(self.finished.shape)}"
             )
-        check_state_rows(self.inputs, len(self.finished), "an input")
-        check_state_rows(self.state, len(self.finished), "the state")
+        (rows,) = static_shape(self.finished)
+        check_state_rows(self.inputs, rows, "an input")
+        check_state_rows(self.state, rows, "the state")
 
     def go_to(self, position: Any) -> None:
         """Goes on from a `StreamPosition`; raises unless it is one of such a decoder."""
@@ -52,7 +54,16 @@ class Progress:
         self.time = position.time
 
     def running(self) -> int:
-        """How many rows are not finished. On a GPU, this waits for it."""
+        """How many rows are not finished. On a GPU, this waits for it.
+
+        Raises:
+            RuntimeError: if there are no values that could tell, or a tracer would repeat them for others.
+        """
+        if not has_values(self.finished):
+            raise RuntimeError(
+                f"how many steps a decode takes depends on values, which cannot be read under {obstacle()}: run it "
+                "outside, record a single step, or, where all inputs are known, use dynamic_rnn with sequence_length"
+            )
         return self.finished.numel() - int(self.finished.sum())
 
 

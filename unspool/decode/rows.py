@@ -10,6 +10,7 @@ from torch import Tensor
 from unspool.loops.tensors import as_tensor
 from unspool.step import select_rows, take_rows
 from unspool.structure import Structure, map_structure
+from unspool.tracers import constant
 
 
 def as_finished(finished: Any, shape: tuple[int, ...] | None = None) -> Tensor:
@@ -18,7 +19,7 @@ def as_finished(finished: Any, shape: tuple[int, ...] | None = None) -> Tensor:
     >>> as_finished([True, False])
     tensor([ True, False])
     """
-    finished = torch.as_tensor(finished) if type(finished) in (list, tuple) else as_tensor(finished, "finished")
+    finished = constant(finished) if type(finished) in (list, tuple) else as_tensor(finished, "finished")
     if finished.dtype != torch.bool:
         raise TypeError(f"finished must be bool, but is {finished.dtype}")
     if shape is None and not finished.dim():

@@ -10,8 +10,11 @@ from torch import Tensor
 
 from unspool.decode.decoder import Decoder
 from unspool.decode.dynamic_decode import as_iterations, check_decoder
+from unspool.decode.free_running import FreeRunning
 from unspool.decode.progress import Progress, take_step
+from unspool.dynamo import called_as_it_is
 from unspool.structure import Structure, describe, map_structure
+from unspool.tracers import onlooker
 
 
 class StreamPosition(NamedTuple):
@@ -68,13 +71,19 @@ class Stream(Iterator[Structure]):
             self._free.every = 1  # whoever waits for every step may as well look at it
             self._free.go_on(now.time, now.finished, now.lengths)
 
-    @torch.no_grad()
+    @called_as_it_is
     def __next__(self) -> Structure:
         """What the next step puts out, `[batch, ...]`; rows that have ended have their padding.
 
         Raises:
             StopIteration: if all rows have ended, or after `maximum_iterations`.
         """
+        with torch.no_grad():
+            if self._free is not None and onlooker() is not None:
+                self._take_all_rows(self._free)
+            return self._next()
+
+    def _next(self) -> Structure:
         now = self._progress
         running = now.running() if self._free is None else self._free.left
         if not running or now.time == self._end:
@@ -86,6 +95,16 @@ class Stream(Iterator[Structure]):
         now.outputs.append_rows(*self._free.step())
         now.time += 1
         return now.outputs.last()
+
+    def _take_all_rows(self, free: FreeRunning) -> None:
+        """Goes on without a plan: somebody wants to see every operation."""
+        now, self._free = self._progress, None
+        now.inputs, now.state, now.finished, now.lengths = (
+            free.inputs(),
+            free.final_state(),
+            free.finished(),
+            free.lengths(),
+        )
 
     @property
     def time(self) -> int:
@@ -113,6 +132,7 @@ class Stream(Iterator[Structure]):
         return StreamPosition(self.time, inputs, self.state, self.finished, self.lengths)
 
 
+@called_as_it_is
 def stream(decoder: Decoder, maximum_iterations: Any = None, *, position: StreamPosition | None = None) -> Stream:
     """Runs a decoder one step at a time, without gradients, each time that somebody asks for the next.
 

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from unspool.loops.tensors import as_tensor
 from unspool.structure import describe
+from unspool.tracers import constant, has_values
 
 
 def as_token(token: Any, name: str) -> int:
@@ -73,7 +74,7 @@ class Embedding:
 
     def check_ids(self, ids: Tensor, name: str) -> None:
         """Raises `ValueError` naming the first id that there is not. Only where looking is free: on the CPU."""
-        if ids.device.type != "cpu":
+        if ids.device.type != "cpu" or not has_values(ids):
             return
         wrong = ids < 0 if self.rows is None else (ids < 0) | (ids >= self.rows)
         if wrong.any():
@@ -112,7 +113,7 @@ class Lookup(nn.Module):
 def _as_ids(ids: Any, name: str, rank: int, expected: str) -> Tensor:
     if type(ids) in (list, tuple):
         try:
-            ids = torch.as_tensor(ids)
+            ids = constant(ids)
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(f"{name} must hold ints, but is {describe(ids)}: {ids!r}") from None
     tensor = as_tensor(ids, name)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from unspool.decode.tokens import as_token
 from unspool.loops.tensors import as_tensor
+from unspool.tracers import constant, has_values
 
 
 def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_token: Any) -> Tensor:
@@ -134,7 +135,7 @@ def _check_parents(parents: Tensor, lengths: Tensor) -> None:
     """Raises if a parent within the lengths is none of the beams. The first step's parent is the root: it has none."""
     times, width = _times(parents), parents.shape[2]
     bad = (times > 0) & (times < lengths.unsqueeze(1)) & ((parents < 0) | (parents >= width))
-    if bool(bad.any()):
+    if has_values(bad) and bool(bad.any()):
         time, row, beam = (int(index) for index in bad.nonzero()[0])
         raise ValueError(
             f"parent id {int(parents[time, row, beam])} at (batch, time, beam) == ({row}, {time}, {beam}), "
@@ -155,7 +156,7 @@ def _parents(parent_ids: Any) -> Tensor:
 
 
 def _integers(value: Any, name: str) -> Tensor:
-    tensor = torch.as_tensor(value) if type(value) in (list, tuple) else as_tensor(value, name)
+    tensor = constant(value) if type(value) in (list, tuple) else as_tensor(value, name)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} must be integers, but is {tensor.dtype}")
     return tensor

@@ -9,7 +9,7 @@ _ROWS = (
 
 ADVICE: dict[str, str] = {
     "TRANSFORM": "Nothing in the cell: the loop is transformed in a way that only the plain loop is.",
-    "TRACER": "Nothing in the cell: what is recorded has to be the plain loop.",
+    "TRACER": "Nothing in the cell: outside of the tracer or the mode, the loop has its plan.",
     "HOOKS": "Remove the hooks while the loop runs, or let the cell put out what they look at.",
     "GRADIENT_HOOKS": (
         "Let autograd do it: a torch.autograd.Function that changes gradients on their way is planned. What only looks "

@@ -29,6 +29,7 @@ from unspool.engine.reasons import Line as SourceLine
 from unspool.engine.run import LEAST_STEPS, Options, prepare
 from unspool.engine.split import Part
 from unspool.structure import Structure, flatten
+from unspool.tracers import has_values
 
 
 def explain(
@@ -46,7 +47,7 @@ def explain(
     except CannotPlanError as error:
         steps, batch_size = leaf.shape[:2]
         # The plain loop runs every row to the end of the longest.
-        longest = steps if lengths is None or not batch_size else int(lengths.max())
+        longest = int(lengths.max()) if lengths is not None and batch_size and has_values(lengths) else steps
         extent = Extent(batch_size, longest, longest * batch_size, 1, longest, str(leaf.device))
         return Explanation(name, extent, error.reason)
     checkpoints = isinstance(call.memory, Checkpoint)

@@ -10,6 +10,7 @@ from torch import Tensor
 from unspool import sizes
 from unspool.step import CheckedCell, Rows, attach, gradient_sources
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.tracers import static_shape
 
 
 def run(
@@ -21,7 +22,8 @@ def run(
             output[t], state = cell(inputs[t], state)      # for the rows with t < lengths
 
     Outputs past a row's length are zero, and its state stays what it was at its end. Steps past the longest row are
-    not run. The arguments are valid; that is the caller's part.
+    not run, unless somebody records the loop, to run it with other lengths. The arguments are valid; that is the
+    caller's part.
 
     Args:
         cell: anything that looks like a cell.
@@ -31,16 +33,17 @@ def run(
         output_dtype: the dtype of the outputs.
     """
     leaves = flatten(inputs)
-    (steps, batch_size), device = leaves[0].shape[:2], leaves[0].device
+    (steps, batch_size), device = static_shape(leaves[0])[:2], leaves[0].device
     rows = None if lengths is None else Rows(lengths, steps, device)
     longest = steps if rows is None else rows.longest
     if longest == 0:
         sources = gradient_sources(cell, inputs, state)
         nothing = sizes.zeros(cell.output_size, steps * batch_size, output_dtype, device)
-        zeros = map_structure(lambda leaf: leaf.reshape(steps, batch_size, *leaf.shape[1:]), nothing)
+        zeros = map_structure(lambda leaf: leaf.reshape(steps, batch_size, *static_shape(leaf)[1:]), nothing)
         return attach(zeros, sources), attach(state, sources)
 
     run_step = CheckedCell(cell, batch_size, output_dtype, same_containers=rows is not None)
+    leaves = leaves if rows is None else rows.lend(leaves)
     outputs: list[list[Tensor]] = []
     # unbind, not indexing: its backward is one stack, where indexing fills a gradient of all steps at each.
     for time, now in enumerate(zip(*(leaf[:longest].unbind(0) for leaf in leaves), strict=True)):

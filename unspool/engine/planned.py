@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from unspool.dynamo import called_as_it_is
 from unspool.engine.history import History
 from unspool.engine.layout import Layout
 from unspool.engine.memory import Checkpoint, Keep, Memory
@@ -20,6 +21,7 @@ from unspool.engine.plan import Plan, Schedule, row_of
 from unspool.engine.random import RandomState
 from unspool.engine.reach import bits
 from unspool.engine.space import empty
+from unspool.tracers import differentiator, is_batched, onlooker
 
 Tensors = list[Tensor]
 
@@ -116,6 +118,7 @@ class _Loop(torch.autograd.Function):
         return tuple(results)
 
     @staticmethod
+    @called_as_it_is
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         saved: Sequence[Tensor] = ctx.saved_tensors  # once: whoever packed them may unpack them only once
         tensors = saved[: ctx.given]
@@ -123,8 +126,10 @@ class _Loop(torch.autograd.Function):
         wanted = [need and bool(reached >> number & 1) for number, need in enumerate(ctx.needs_input_grad[1:])]
         if not any(wanted):
             return (None,) * (1 + ctx.given)
-        if torch.is_grad_enabled():  # somebody wants gradients of these gradients
-            return (None, *_differentiable_backward(ctx, tensors, gradients, wanted))
+        # Somebody wants gradients of these gradients, to see every operation, or many gradients at once.
+        again = torch.is_grad_enabled()
+        if again or onlooker() is not None or differentiator() is not None or any(map(is_batched, gradients)):
+            return (None, *_plain_backward(ctx, tensors, gradients, wanted, again))
         kept = ctx.given + len(ctx.from_outputs)
         outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
@@ -325,20 +330,24 @@ def _no_rows(node: fx.Node, rows: int) -> Tensor:
     return torch.zeros((), dtype=dtype, device=node.meta["val"].device).expand(rows, *row)
 
 
-# -- gradients of gradients -------------------------------------------------------------------------------------------
+# -- by operations of torch -------------------------------------------------------------------------------------------
 
 
-def _differentiable_backward(
-    ctx: Any, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None], wanted: Sequence[bool]
+def _plain_backward(
+    ctx: Any,
+    tensors: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
+    wanted: Sequence[bool],
+    create_graph: bool,
 ) -> list[Tensor | None]:
-    """The same gradients by ordinary autograd through the plain loop, so that they have gradients themselves."""
+    """The same gradients by ordinary autograd through the plain loop, so that they can have gradients themselves."""
     sources = [tensor for tensor, want in zip(tensors, wanted, strict=True) if want]
     with ctx.random.again() if ctx.random else torch.enable_grad():
         assert ctx.call.replay is not None
         results = ctx.call.replay(tensors)
     ends = [(y, d) for y, d in zip(results, gradients, strict=True) if d is not None and y.requires_grad]
     found = torch.autograd.grad(
-        [y for y, _ in ends], sources, [d for _, d in ends], create_graph=True, allow_unused=True
+        [y for y, _ in ends], sources, [d for _, d in ends], create_graph=create_graph, allow_unused=True
     )
     each = iter(found)
     return [next(each) if want else None for want in wanted]

@@ -14,8 +14,6 @@ from typing import Any
 import optree
 import torch
 from torch import Tensor, nn
-from torch._C import _are_functorch_transforms_active as are_transforms_active  # pyright: ignore[reportPrivateUsage]
-from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 from torch.utils import _device as default_device
 from torch.utils.weak import WeakIdKeyDictionary
@@ -30,6 +28,7 @@ from unspool.engine.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason, why
 from unspool.engine.trace import Leaf, trace
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.tracers import differentiator, onlooker
 
 EVERYWHERE = tuple(f"_global{kind}" for kind in HOOKS)
 """Where torch keeps hooks on all modules."""
@@ -312,12 +311,10 @@ def _make(
 
 def check_circumstances(device: torch.device) -> None:
     """Raises `CannotPlanError` where no cell can be planned: under transforms of torch, say."""
-    if are_transforms_active():
-        raise CannotPlanError(Code.TRANSFORM, "a transform of torch.func is active")
-    if forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateUsage]
-        raise CannotPlanError(Code.TRANSFORM, "forward-mode differentiation is active")
-    if torch.compiler.is_compiling():
-        raise CannotPlanError(Code.TRACER, "torch.compile is tracing the loop")
+    if (who := differentiator()) is not None:
+        raise CannotPlanError(Code.TRANSFORM, f"{who} is active, which takes operations of torch alone")
+    if (who := onlooker()) is not None:
+        raise CannotPlanError(Code.TRACER, f"{who} wants to see every operation")
     if device.type == "meta":
         raise CannotPlanError(Code.NO_VALUES, "tensors on the meta device have no values")
     everywhere: Any = nn.modules.module

@@ -20,6 +20,7 @@ from unspool.engine.reach import bits
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.replay import Replay
 from unspool.structure import Structure, flatten, unflatten_as
+from unspool.tracers import static_shape
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def prepare(
         CannotPlanError: with the reason, if the plain loop has to do it.
     """
     leaves = flatten(inputs)
-    (steps, batch_size), device = leaves[0].shape[:2], leaves[0].device
+    (steps, batch_size), device = static_shape(leaves[0])[:2], leaves[0].device
     if steps == 0 or batch_size == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
     ready = plan_of(cell, inputs, state, output_dtype, same_containers=lengths is not None, owner=owner)

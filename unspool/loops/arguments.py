@@ -19,6 +19,7 @@ from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.sizes import check_sizes
 from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure
+from unspool.tracers import recorder, static_shape
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def as_sequences(
     if leaves[0].dim() < 2:
         hint = "; a nested list is a structure, so make a tensor of it first" if not is_leaf(inputs) else ""
         raise ValueError(f"Expected inputs to have rank at least 2, but got shape {list(leaves[0].shape)}{hint}")
-    batch_size = leaves[0].shape[1]
+    steps, batch_size = static_shape(leaves[0])[:2]
     state = as_state(cell, initial_state, dtype, batch_size, leaves[0].device, state_name)
     if lengths is not None:
         check_one_length_a_row(lengths, batch_size)
@@ -101,8 +102,8 @@ def as_sequences(
             hint = "; for a list of steps there is static_rnn" if type(inputs) in (list, tuple) else hint
             raise ValueError(f"inputs must have rank at least 3, {axes}, but got shape {shape}{hint}")
     for axis, what in enumerate(["Time steps is not the same", "Batch_size is not the same"]):
-        found = [leaf.shape[axis] for leaf in leaves]
-        if len(set(found)) > 1:
+        found = [static_shape(leaf)[axis] for leaf in leaves]
+        if any(each != found[0] for each in found):
             raise ValueError(f"{what} for all the tensors of inputs: {found}")
     output_dtype = as_output_dtype(dtype, state)
     check_sizes(cell.output_size, f"{cell_name}.output_size")
@@ -111,7 +112,7 @@ def as_sequences(
     check_namedtuples(cell.state_size, state, name=state_name, like=f"{cell_name}.state_size")
     if lengths is not None:
         check_state_rows(state, batch_size, state_name)
-        check_lengths_fit(lengths, leaves[0].shape[0])
+        check_lengths_fit(lengths, steps)
     return Sequences(cell, inputs, lengths, state, output_dtype, options)
 
 
@@ -119,6 +120,11 @@ def begin(cell: Any, step_inputs: Structure, state: Structure) -> None:
     """Makes `cell` ready for a sequence: built, with what is drawn once a sequence to be drawn anew."""
     buildable: Any = buildable_part(cell)
     if buildable is not None:
+        if not buildable.built and (who := recorder()) is not None and who != "FakeTensorMode":
+            raise RuntimeError(
+                f"{type(buildable).__name__} has no weights yet, and {who} would record how they are made: run the "
+                "loop once before, or give the cell its input_size"
+            )
         buildable.ensure_built(step_inputs, state)
     start_sequence(cell)
 
@@ -138,8 +144,8 @@ def as_state(cell: Any, initial_state: Structure, dtype: Any, batch_size: int, d
 def check_state_rows(state: Structure, batch_size: int, name: str) -> None:
     """Raises `ValueError` unless every tensor of `state` with rows has one for each row of the batch."""
     for leaf in flatten(state):
-        if isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] != batch_size:
-            raise ValueError(f"{name} has shape {list(leaf.shape)}, but inputs have a batch of {batch_size}")
+        if isinstance(leaf, Tensor) and leaf.dim() and static_shape(leaf)[0] != batch_size:
+            raise ValueError(f"{name} has shape {list(static_shape(leaf))}, but inputs have a batch of {batch_size}")
 
 
 def as_output_dtype(dtype: Any, state: Structure) -> torch.dtype:

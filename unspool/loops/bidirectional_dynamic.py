@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.dynamo import called_as_it_is
 from unspool.engine import Memory
 from unspool.flags import checks_flags
 from unspool.loops.arguments import Sequences, as_sequences, scope_name
@@ -12,6 +13,7 @@ from unspool.loops.dynamic import to_major
 from unspool.structure import Structure
 
 
+@called_as_it_is
 @checks_flags
 def bidirectional_dynamic_rnn(
     cell_fw: Any,

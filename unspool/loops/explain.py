@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.dynamo import called_as_it_is
 from unspool.engine import Explanation, Memory
 from unspool.flags import checks_flags
 from unspool.loops.arguments import as_sequences
 from unspool.structure import Structure
 
 
+@called_as_it_is
 @checks_flags
 def explain(
     cell: Any,

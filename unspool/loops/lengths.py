@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from unspool.loops.tensors import as_tensor
+from unspool.tracers import constant, has_values, static_shape
 
 
 def as_lengths(sequence_length: Any, name: str = "sequence_length") -> Tensor:
@@ -21,7 +22,7 @@ def as_lengths(sequence_length: Any, name: str = "sequence_length") -> Tensor:
         if any(isinstance(entry, bool) or getattr(entry, "dtype", None) == torch.bool for entry in sequence_length):
             raise TypeError(f"{name} must hold ints, but has a bool: {sequence_length!r}")
         try:
-            lengths = torch.as_tensor(sequence_length)
+            lengths = constant(sequence_length)
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(f"{name} must be a vector of ints, but got {sequence_length!r}") from error
     else:
@@ -36,16 +37,18 @@ def as_lengths(sequence_length: Any, name: str = "sequence_length") -> Tensor:
 
 def check_one_length_a_row(lengths: Tensor, batch_size: int) -> None:
     """Raises `ValueError` unless there are as many lengths as rows."""
-    if len(lengths) != batch_size:
-        raise ValueError(f"sequence_length has {len(lengths)} entries, but inputs have a batch of {batch_size}")
+    (found,) = static_shape(lengths)
+    if found != batch_size:
+        raise ValueError(f"sequence_length has {found} entries, but inputs have a batch of {batch_size}")
 
 
 def check_lengths_fit(lengths: Tensor, steps: int) -> None:
     """Raises `ValueError` naming the first row whose length is not within [0, steps].
 
-    Only where looking is free: lengths on a GPU are clamped instead, since a look would wait for it.
+    Only where looking is free: lengths on a GPU are clamped instead, since a look would wait for it, and so are those
+    that have no values, or that a tracer will replace by others.
     """
-    if lengths.device.type != "cpu":
+    if lengths.device.type != "cpu" or not has_values(lengths):
         return
     wrong = ((lengths < 0) | (lengths > steps)).nonzero()
     if len(wrong):
@@ -64,9 +67,10 @@ def reverse_sequence(values: Tensor, lengths: Tensor | None) -> Tensor:
     """
     if lengths is None:
         return values.flip(0)
-    steps, batch_size = values.shape[:2]
+    shape = static_shape(values)
+    steps, batch_size = shape[:2]
     time = torch.arange(steps, device=values.device)[:, None]
     lengths = lengths.to(values.device).clamp(0, steps)
     source = torch.where(time < lengths, lengths - 1 - time, time)
     rows = source * batch_size + torch.arange(batch_size, device=values.device)
-    return values.flatten(0, 1).index_select(0, rows.flatten()).reshape(values.shape)
+    return values.flatten(0, 1).index_select(0, rows.flatten()).reshape(shape)

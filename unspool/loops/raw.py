@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from unspool.cells.like import assert_like_rnncell
+from unspool.dynamo import called_as_it_is
 from unspool.flags import checks_flags
 from unspool.loops.arguments import begin, check_parallel_iterations, check_state_rows, scope_name
 from unspool.loops.profiling import profiled
@@ -17,10 +19,12 @@ from unspool.sizes import check_sizes, shape_of
 from unspool.step import checked, checked_like, select_rows, step
 from unspool.structure import Structure, check_same_structure, flatten, is_leaf, map_structure, unflatten_as
 from unspool.tensor_array import TensorArray
+from unspool.tracers import constant, has_values, obstacle, static_shape
 
 LoopFn = Callable[[int, Any, Any, Any], tuple[Any, Any, Any, Any, Any]]
 
 
+@called_as_it_is
 @checks_flags
 def raw_rnn(
     cell: Any,
@@ -81,19 +85,19 @@ def raw_rnn(
     leaves = flatten(inputs)
     if not leaves or any(not isinstance(leaf, Tensor) or leaf.dim() == 0 for leaf in leaves):
         raise ValueError("next_input must be made of tensors [batch, ...]")
-    batch_size = leaves[0].shape[0]
-    if any(leaf.shape[0] != batch_size for leaf in leaves):
-        raise ValueError(f"the batch sizes of next_input differ: {[leaf.shape[0] for leaf in leaves]}")
+    batch_size, *others = [static_shape(leaf)[0] for leaf in leaves]
+    if any(each != batch_size for each in others):
+        raise ValueError(f"the batch sizes of next_input differ: {[batch_size, *others]}")
     check_same_structure(cell.state_size, state, name="the initial state", like="cell.state_size", opaque=True)
     check_state_rows(state, batch_size, "the initial state")
     has_loop_state = loop_state is not None
     emits = _Emits(cell, template, state, batch_size)
-    finished = _as_finished(finished, batch_size)
+    finished = _Finished(finished, batch_size)
 
     time = 0
     begin(cell, inputs, state)
     with profiled(scope_name(scope, "rnn")):
-        while not bool(finished.all()):
+        while not finished.all():
             output, cell_state = step(cell, inputs, state)
             check_same_structure(state, cell_state, name="the cell's new state", like="its state")
             check_same_structure(cell.output_size, output, name="the cell's output", like="cell.output_size")
@@ -103,19 +107,45 @@ def raw_rnn(
             )
             inputs = checked_like(inputs, as_tensors(next_inputs, "next_input"), "next_input", "the input")
             next_state = checked_like(state, as_tensors(next_state, "next_cell_state"), "next_cell_state", "the state")
-            emits.append(emit, finished)
-            state = map_structure(lambda new, old, done=finished: select_rows(~done, new, old), next_state, state)
+            emits.append(emit, finished.rows)
+            state = map_structure(lambda new, old, done=finished.rows: select_rows(~done, new, old), next_state, state)
             loop_state = loop_state if next_loop_state is None else next_loop_state
-            finished = finished | _as_finished(now, batch_size).to(finished.device)
+            finished.add(now)
     return emits.arrays(), state, loop_state if has_loop_state else None
 
 
+class _Finished:
+    """Which rows are finished: one that was once stays so."""
+
+    def __init__(self, finished: Any, batch_size: int) -> None:
+        self._batch_size = batch_size
+        self.rows = _as_finished(finished, batch_size)
+        # What is no tensor is known for all values that a tracer may repeat the loop with.
+        self._known: Any = None if isinstance(finished, Tensor) else np.asarray(finished)
+
+    def add(self, finished: Any) -> None:
+        self.rows = self.rows | _as_finished(finished, self._batch_size).to(self.rows.device)
+        if self._known is not None:
+            self._known = None if isinstance(finished, Tensor) else np.logical_or(self._known, finished)
+
+    def all(self) -> bool:
+        if self._known is not None:
+            return bool(self._known.all())
+        if not has_values(self.rows):
+            raise RuntimeError(
+                f"raw_rnn asks the tensor finished when to stop, which cannot be read under {obstacle()}: let loop_fn "
+                "return bools that no tensor decides, such as time >= 5, or use dynamic_rnn with sequence_length"
+            )
+        return bool(self.rows.all())
+
+
 def _as_finished(finished: Any, batch_size: int) -> Tensor:
-    finished = torch.as_tensor(finished) if type(finished) in (list, tuple) else as_tensor(finished, "finished")
+    finished = constant(finished) if type(finished) in (list, tuple) else as_tensor(finished, "finished")
     if finished.dtype != torch.bool:
         raise TypeError(f"finished must be bool, but is {finished.dtype}")
-    if finished.dim() and finished.shape != (batch_size,):
-        raise ValueError(f"finished must have one entry per row, [{batch_size}], but has shape {list(finished.shape)}")
+    if finished.dim() and static_shape(finished) != (batch_size,):
+        shape = list(static_shape(finished))
+        raise ValueError(f"finished must have one entry per row, [{batch_size}], but has shape {shape}")
     return finished
 
 

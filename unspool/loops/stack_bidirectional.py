@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from unspool.dynamo import called_as_it_is
 from unspool.loops.arguments import scope_name
 from unspool.loops.directions import bidirectional_layers
 from unspool.loops.static_bidirectional import static_bidirectional_rnn
 from unspool.structure import Structure
 
 
+@called_as_it_is
 def stack_bidirectional_rnn(
     cells_fw: list[Any],
     cells_bw: list[Any],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.dynamo import called_as_it_is
 from unspool.engine import Memory
 from unspool.flags import checks_flags
 from unspool.loops.arguments import scope_name
@@ -12,6 +13,7 @@ from unspool.loops.directions import bidirectional_layers, join
 from unspool.structure import Structure
 
 
+@called_as_it_is
 @checks_flags
 def stack_bidirectional_dynamic_rnn(
     cells_fw: list[Any],

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from unspool.cells.like import assert_like_rnncell
+from unspool.dynamo import called_as_it_is
 from unspool.loops.static import static_rnn
 from unspool.structure import Structure, flatten, is_leaf, unflatten_as
 
@@ -24,6 +25,7 @@ class StateSaver(Protocol):
         ...
 
 
+@called_as_it_is
 def static_state_saving_rnn(
     cell: Any,
     inputs: Sequence[Structure],

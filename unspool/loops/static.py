@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +11,17 @@ from torch import Tensor
 
 from unspool import sizes
 from unspool.cells.like import assert_like_rnncell
+from unspool.dynamo import called_as_it_is
 from unspool.loops.arguments import as_output_dtype, as_state, begin, check_state_rows, scope_name
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor
 from unspool.step import CheckedCell, Rows, attach, gradient_sources, step
 from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure, unflatten_as
+from unspool.tracers import static_shape
 
 
+@called_as_it_is
 def static_rnn(
     cell: Any,
     inputs: Sequence[Structure],
@@ -81,15 +84,17 @@ class Chain:
                     outputs.append(output)
                 return outputs, state
             first = flatten(self.inputs)[0]
+            batch_size = static_shape(first)[0]
             rows = Rows(self.lengths, len(self.inputs), first.device)
-            checked = CheckedCell(cell, first.shape[0], self.output_dtype, same_containers=True)
-            for time, inputs in enumerate(self.inputs[: rows.longest]):
+            checked = CheckedCell(cell, batch_size, self.output_dtype, same_containers=True)
+            steps = self.inputs if rows.fixed else _by_column(rows.lend, self.inputs)
+            for time, inputs in enumerate(steps[: rows.longest]):
                 output, state = rows.step(checked, time, inputs, state)
                 outputs.append(output)
             padding = len(self.inputs) - rows.longest
             if padding:
                 sources = gradient_sources(cell, list(self.inputs), self.state)
-                zeros = sizes.zeros(cell.output_size, first.shape[0], self.output_dtype, first.device)
+                zeros = sizes.zeros(cell.output_size, batch_size, self.output_dtype, first.device)
                 outputs += [attach(zeros, sources) for _ in range(padding)]
                 state = attach(state, sources)
             return outputs, state
@@ -102,9 +107,14 @@ class Chain:
     def _reversed(self, steps: Sequence[Structure]) -> list[Structure]:
         if self.lengths is None:
             return list(reversed(steps))
-        columns = zip(*map(flatten, steps), strict=True)
-        turned = [reverse_sequence(torch.stack(column), self.lengths).unbind(0) for column in columns]
-        return [unflatten_as(steps[0], [column[time] for column in turned]) for time in range(len(steps))]
+        return _by_column(lambda leaves: [reverse_sequence(leaf, self.lengths) for leaf in leaves], steps)
+
+
+def _by_column(change: Callable[[list[Tensor]], list[Tensor]], steps: Sequence[Structure]) -> list[Structure]:
+    """The steps of what `change` makes of the tensors `[time, batch, ...]` that `steps` are, put together."""
+    columns = [torch.stack(column) for column in zip(*map(flatten, steps), strict=True)]
+    changed = [column.unbind(0) for column in change(columns)]
+    return [unflatten_as(steps[0], now) for now in zip(*changed, strict=True)]
 
 
 def as_chain(
@@ -129,14 +139,14 @@ def as_chain(
         raise ValueError("inputs has no tensor to run over")
     # A first tensor of rank 1 is TensorFlow's old way to give token ids; nothing more is known of the others then.
     least = 1 if leaves[0].dim() == 1 else 2
+    batch_size = next(iter(static_shape(leaves[0])), 0)
     for leaf in leaves:
         if leaf.dim() < least:
             raise ValueError(f"every step of inputs must have rank at least 2, but one has shape {list(leaf.shape)}")
-        if leaf.shape[0] != leaves[0].shape[0]:
+        if static_shape(leaf)[0] != batch_size:
             raise ValueError(
-                f"the batch sizes of inputs differ: {leaves[0].shape[0]} and {leaf.shape[0]} are not compatible"
+                f"the batch sizes of inputs differ: {batch_size} and {static_shape(leaf)[0]} are not compatible"
             )
-    batch_size = leaves[0].shape[0]
     state = as_state(cell, initial_state, dtype, batch_size, leaves[0].device, state_name)
     lengths = None if sequence_length is None else as_lengths(sequence_length)
     check_namedtuples(cell.state_size, state, name=state_name, like=f"{cell_name}.state_size")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from unspool.dynamo import called_as_it_is
 from unspool.loops.arguments import scope_name
 from unspool.loops.directions import both_directions, check_can_be_joined, join
 from unspool.loops.static import Chain, as_chain
 from unspool.structure import Structure
 
 
+@called_as_it_is
 def static_bidirectional_rnn(
     cell_fw: Any,
     cell_bw: Any,

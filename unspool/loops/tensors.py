@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from unspool.structure import Structure, describe, map_structure
+from unspool.tracers import constant
 
 
 def as_tensor(leaf: Any, name: str) -> Tensor:
@@ -24,7 +24,7 @@ def as_tensor(leaf: Any, name: str) -> Tensor:
     if not _is_number_like(leaf):
         raise TypeError(f"{name} must be made of tensors or arrays, but has {describe(leaf)}: {leaf!r}")
     try:
-        return torch.as_tensor(_plain(leaf))
+        return constant(_plain(leaf))
     except TypeError as error:
         raise TypeError(f"{name} has no dtype that torch knows: {leaf!r}") from error
 

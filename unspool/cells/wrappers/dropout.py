@@ -16,6 +16,7 @@ from unspool.flags import checks_flags
 from unspool.sizes import shape_of
 from unspool.structure import Structure, check_same_structure, children, describe, flatten, is_leaf, unflatten_as
 from unspool.tensor_array import TensorArray
+from unspool.tracers import static_shape
 
 
 class DropoutWrapper(RNNCellWrapper):
@@ -111,7 +112,7 @@ class DropoutWrapper(RNNCellWrapper):
             key = (place, value.device)
             if key not in self._masks:
                 shape = (1, *shape_of(size, place))
-                if shape[1:] != value.shape[1:]:
+                if shape[1:] != static_shape(value)[1:]:
                     have, expected = list(value.shape[1:]), list(shape[1:])
                     raise ValueError(f"{place} has rows of shape {have}, but the wrapper was told {expected}")
                 with torch.inference_mode(False):  # a mask may outlive the mode it was drawn in

@@ -15,6 +15,7 @@ from unspool.cells.like import variables_of
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.flags import checks_flags
 from unspool.structure import Structure, describe
+from unspool.tracers import static_shape
 
 
 class EmbeddingWrapper(RNNCellWrapper):
@@ -65,7 +66,7 @@ class EmbeddingWrapper(RNNCellWrapper):
         if not isinstance(inputs, Tensor) or inputs.is_floating_point() or inputs.dtype == torch.bool:
             what = inputs.dtype if isinstance(inputs, Tensor) else describe(inputs)
             raise TypeError(f"{self.name}: inputs must be integer ids, but are {what}")
-        if inputs.dim() == 0 or inputs.numel() != inputs.shape[0]:
+        if inputs.dim() == 0 or math.prod(static_shape(inputs)) != static_shape(inputs)[0]:
             raise ValueError(f"{self.name}: inputs must be one id per row, but have shape {list(inputs.shape)}")
 
     def forward(self, inputs: Tensor, state: Structure) -> tuple[Structure, Structure]:

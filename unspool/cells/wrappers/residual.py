@@ -7,6 +7,7 @@ from typing import Any
 
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.structure import Structure, check_same_structure, flatten, map_structure
+from unspool.tracers import static_shape
 
 
 class ResidualWrapper(RNNCellWrapper):
@@ -39,7 +40,7 @@ class ResidualWrapper(RNNCellWrapper):
 def _add(inputs: Structure, outputs: Structure) -> Structure:
     check_same_structure(inputs, outputs, name="the cell's output", like="inputs")
     for one, other in zip(flatten(inputs), flatten(outputs), strict=True):
-        if one.shape != other.shape:
+        if static_shape(one) != static_shape(other):
             raise ValueError(
                 f"ResidualWrapper: inputs have shape {list(one.shape)}, but the cell's output {list(other.shape)}; "
                 "give a residual_fn to combine them"

@@ -19,6 +19,7 @@ from unspool.dtypes import as_dtype
 from unspool.loops.lengths import as_lengths
 from unspool.loops.tensors import as_tensor
 from unspool.structure import describe
+from unspool.tracers import has_values, static_shape
 
 ROW_BUFFERS = ("values", "keys", "mask")
 """What a mechanism keeps of the memory of a batch, each with one row per row of the batch."""
@@ -117,7 +118,7 @@ class AttentionMechanism(Buildable):
             raise TypeError(f"{self.name}: memory must be floating point, but is {memory.dtype}")
         if memory.dim() != 3:
             raise ValueError(f"{self.name}: memory must be [batch, places, depth], but has shape {list(memory.shape)}")
-        batch_size, places, depth = memory.shape
+        batch_size, places, depth = static_shape(memory)
         if places == 0:
             raise ValueError(f"{self.name}: memory has shape {list(memory.shape)}: there is no place to look at")
         lengths = None
@@ -153,12 +154,12 @@ class AttentionMechanism(Buildable):
     def batch_size(self) -> int:
         """The rows of the memory."""
         self.check_memory()
-        return self.values.shape[0]
+        return static_shape(self.values)[0]
 
     @property
     def alignments_size(self) -> int:
         """The places of the memory; -1, an unknown size, while there is none."""
-        return self.values.shape[1] if self.has_memory() else -1
+        return static_shape(self.values)[1] if self.has_memory() else -1
 
     @property
     def memory_depth(self) -> int:
@@ -199,7 +200,7 @@ class AttentionMechanism(Buildable):
             raise TypeError(f"{self.name}: query must be one tensor, but is {describe(query)}")
         if query.dim() != 2:
             raise ValueError(f"{self.name}: query must be [batch, depth], but has shape {list(query.shape)}")
-        if query.shape[0] != self.values.shape[0]:
+        if static_shape(query)[0] != static_shape(self.values)[0]:
             raise ValueError(
                 f"{self.name}: Non-matching batch sizes: the memory has {self.values.shape[0]} rows, but the query "
                 f"has {query.shape[0]}; call setup_memory for each batch, and for beams give it tile_batch(memory, "
@@ -267,9 +268,10 @@ class AttentionMechanism(Buildable):
 def _memory_lengths(memory_sequence_length: Any, batch_size: int, places: int) -> Tensor:
     """The lengths of a memory as an int64 vector, each in [1, places]."""
     lengths = as_lengths(memory_sequence_length, "memory_sequence_length")
-    if len(lengths) != batch_size:
-        raise ValueError(f"memory_sequence_length has {len(lengths)} entries, but memory has a batch of {batch_size}")
-    if lengths.device.type != "cpu":
+    (found,) = static_shape(lengths)
+    if found != batch_size:
+        raise ValueError(f"memory_sequence_length has {found} entries, but memory has a batch of {batch_size}")
+    if lengths.device.type != "cpu" or not has_values(lengths):
         return lengths.clamp(1, places)
     wrong = ((lengths < 1) | (lengths > places)).nonzero()
     if len(wrong):

@@ -22,6 +22,7 @@ from unspool.flags import checks_flags
 from unspool.loops.tensors import as_tensors
 from unspool.structure import Structure, describe, flatten, map_structure
 from unspool.tensor_array import TensorArray
+from unspool.tracers import static_shape
 
 
 class AttentionWrapper(RNNCellWrapper):
@@ -227,7 +228,7 @@ class AttentionWrapper(RNNCellWrapper):
 
     def _check_cell_state_rows(self, rows: int) -> None:
         for leaf in flatten(self.initial_cell_state):
-            if isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] != rows:
+            if isinstance(leaf, Tensor) and leaf.dim() and static_shape(leaf)[0] != rows:
                 raise ValueError(
                     f"{self.name}: Non-matching batch sizes: initial_cell_state has shape {list(leaf.shape)}, but the "
                     f"memory has {rows} rows; for beams, give tile_batch(initial_cell_state, beam_width)"
@@ -271,7 +272,7 @@ class AttentionWrapper(RNNCellWrapper):
 
     def _side_by_side(self, inputs: Any, attention: Tensor) -> Tensor:
         check_matrix(self.name, inputs)
-        if inputs.shape[0] != attention.shape[0]:
+        if static_shape(inputs)[0] != static_shape(attention)[0]:
             have, expected = inputs.shape[0], attention.shape[0]
             raise ValueError(f"{self.name}: inputs have {have} rows, but the state has {expected}")
         return torch.cat([inputs, attention], 1)

@@ -11,6 +11,7 @@ from unspool.decode.helpers.helper import Helper, RowHelper, check_logits
 from unspool.decode.sampling import Sampling, Uniform
 from unspool.decode.tokens import Embedding, as_token, as_tokens
 from unspool.structure import Structure
+from unspool.tracers import static_shape
 
 
 class GreedyEmbeddingHelper(Helper):
@@ -44,7 +45,7 @@ class GreedyEmbeddingHelper(Helper):
     @property
     def batch_size(self) -> int:
         """How many start tokens there are."""
-        return len(self.start_tokens)
+        return static_shape(self.start_tokens)[0]
 
     def check_outputs(self, output_size: Structure) -> None:
         """Raises unless the outputs are logits, one of them the end token's, and all with an embedding."""

@@ -16,6 +16,7 @@ from unspool.flags import checks_flags
 from unspool.loops.tensors import as_tensor
 from unspool.step import select_rows
 from unspool.structure import Structure, is_leaf
+from unspool.tracers import constant, has_values
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
@@ -169,13 +170,13 @@ def _drawn(probability: Tensor, uniform: Uniform, rows: Tensor) -> Tensor:
 
 def _as_probability(probability: Any, batch_size: int) -> Tensor:
     name = "sampling_probability"
-    tensor = torch.as_tensor(probability) if type(probability) in (list, tuple) else as_tensor(probability, name)
+    tensor = constant(probability) if type(probability) in (list, tuple) else as_tensor(probability, name)
     if tensor.dim() > 1 or (tensor.dim() and len(tensor) != batch_size):
         shape = list(tensor.shape)
         raise ValueError(
             f"{name} must be a scalar or a vector with one entry for each of {batch_size} rows, not {shape}"
         )
-    if tensor.device.type == "cpu" and not bool(((tensor >= 0) & (tensor <= 1)).all()):
+    if tensor.device.type == "cpu" and has_values(tensor) and not bool(((tensor >= 0) & (tensor <= 1)).all()):
         raise ValueError(f"{name} must be between 0 and 1, but is {tensor.tolist()}")
     return tensor.double() if tensor.dtype != torch.float32 else tensor
 

@@ -13,6 +13,7 @@ from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_lengt
 from unspool.loops.tensors import as_tensor
 from unspool.step import attach, gradient_sources
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.tracers import has_values, static_shape
 
 
 class TrainingHelper(Helper):
@@ -43,15 +44,18 @@ class TrainingHelper(Helper):
         if not leaves:
             raise ValueError(f"inputs is empty: {inputs!r} has no tensor to read")
         for axis, what in enumerate(["Time steps is not the same", "Batch_size is not the same"]):
-            found = [leaf.shape[axis] for leaf in leaves]
-            if len(set(found)) > 1:
+            found = [static_shape(leaf)[axis] for leaf in leaves]
+            if any(each != found[0] for each in found):
                 raise ValueError(f"{what} for all the tensors of inputs: {found}")
-        steps, self._batch_size = leaves[0].shape[:2]
+        steps, self._batch_size = static_shape(leaves[0])[:2]
         lengths = as_lengths(sequence_length)
         check_one_length_a_row(lengths, self._batch_size)
         check_lengths_fit(lengths, steps)
         self.lengths = lengths.to(leaves[0].device).clamp(0, steps)
-        self.bound = int(self.lengths.max()) if self._batch_size else 0
+        self._steps_given = steps
+        numbers = type(sequence_length) in (list, tuple) and not any(isinstance(n, Tensor) for n in sequence_length)
+        # Numbers are the same whatever a tracer replaces; tensors are looked at when a decode begins.
+        self._longest = max([0, *map(int, sequence_length)]) if numbers else None
 
     @property
     def batch_size(self) -> int:
@@ -90,9 +94,17 @@ class TrainingHelper(Helper):
         return attach(zeros, gradient_sources(None, self.inputs)) if self.longest == 0 else zeros
 
     @property
+    def bound(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The length of the longest row; None while nobody may look at the lengths."""
+        if self._longest is None and self._batch_size and has_values(self.lengths):
+            self._longest = int(self.lengths.max())
+        return self._longest if self._batch_size else 0
+
+    @property
     def longest(self) -> int:
-        """The length of the longest row."""
-        return self.bound or 0
+        """The length of the longest row, or the most that it could be."""
+        bound = self.bound
+        return self._steps_given if bound is None else bound
 
 
 def as_time_major(structure: Structure, name: str, time_major: bool) -> Structure:
