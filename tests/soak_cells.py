@@ -116,11 +116,11 @@ class SoakCell:
                 break
         self.values = list(d.values)
         new = [self._new_state(k, values[len(self.inputs) + k]) for k in range(len(self.states))]
-        outputs = [self._output(new) for _ in range(chance.randint(1, 2))]
+        self._outputs = [d.write(self._output(new), f"y{k}") for k in range(chance.randint(1, 2))]
         unused = [each.name for each in self.values if each.name[0] == "v" and not d.uses(each.name)]
-        if unused and chance.random() < 0.7:
-            outputs.append(f"torch.cat([{', '.join(f'{name}.reshape(b, -1).to(DTYPE)' for name in unused)}], 1)")
-        self._outputs = [d.write(each, f"y{k}") for k, each in enumerate(outputs)]
+        if unused and chance.random() < 0.9:
+            rest = ", ".join(f"{name}.reshape(b, -1).to(DTYPE)" for name in unused)
+            self._outputs.append(d.write(f"torch.cat([{rest}], 1)", f"y{len(self._outputs)}"))
         if chance.random() < 0.15:
             self._outputs.append(self._outputs[0])  # the same tensor twice
         self._new = [each.name for each in new]
@@ -152,10 +152,11 @@ class SoakCell:
         name, source = f"n{number}", d.of(*self.values[-4:])
         size = old.size
         if kind in ("float", "other"):
-            value = d.value()
-            if d.often(0.7):
-                fitting = [each for each in self.values if each.size == size and each.tensor.dtype == d.dtype]
-                value = d.of(*(fitting or [value]))
+            drawn = [each for each in self.values if each.name[0] == "v" and each.tensor.dtype == d.dtype]
+            value = d.of(*drawn[-4:]) if drawn else d.value()
+            fitting = [each for each in drawn if each.size == size]
+            if fitting and d.often(0.6):
+                value = d.of(*fitting)
             text = f"{value}.reshape(b, {size})" if value.shape != (size,) else value.name
             if value.size != size:
                 text = f"{value}.reshape(b, {value.size}) @ {d.weight(value.size, size)} + {d.weight(size)}"

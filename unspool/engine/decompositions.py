@@ -49,7 +49,7 @@ def _group_norm(
     return normed, mean.squeeze((2, 3)), scale.squeeze((2, 3))
 
 
-_NORMS: dict[Any, Callable[..., Any]] = get_decompositions([aten.native_group_norm])
+_NORMS: dict[Any, Callable[..., Any]] = {**get_decompositions([aten.native_group_norm])}
 
 
 def _lstm_cell(
