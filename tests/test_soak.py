@@ -12,7 +12,7 @@ FIRST = 5000
 INTERPRETED, COMPILED = 40, 20
 TOGETHER = 10
 """How many are compiled at once."""
-OPERATIONS = 6
+OPERATIONS = 5
 
 
 @pytest.fixture(autouse=True)
