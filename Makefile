@@ -6,8 +6,9 @@ READY := $(VENV)/.ready
 TENSORFLOW := .venv-tensorflow
 TENSORFLOW_READY := $(TENSORFLOW)/.ready
 CASES ?= 240
+CELLS ?= 1000
 
-.PHONY: demo test check bench conformance clean
+.PHONY: demo test check bench conformance soak clean
 
 demo: $(READY)
 	$(BIN)/python examples/character_model.py
@@ -22,6 +23,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --out build/benchmarks
+
+soak: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --cells $(CELLS) --out build/soak
 
 conformance: $(READY) $(TENSORFLOW_READY)
 	$(TENSORFLOW)/bin/python conformance/draw.py --cases $(CASES) --out build/conformance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -57,9 +57,20 @@ def loss_of(*structures: Any) -> Tensor:
 
 
 def results(
-    run: Run, cell: Any, dtype: torch.dtype, lengths: Any, inputs: Any, state: Any, loss: Any = loss_of
+    run: Run,
+    cell: Any,
+    dtype: torch.dtype,
+    lengths: Any,
+    inputs: Any,
+    state: Any,
+    loss: Any = loss_of,
+    *,
+    optional: bool = False,
 ) -> dict[str, Any]:
-    """Outputs, final state, and the gradient of `loss(outputs, final)` for everything that wants one."""
+    """Outputs, final state, and the gradient of `loss(outputs, final)` for everything that wants one.
+
+    One loop may leave out a gradient that another computes to be zero. It is zero here, or None if `optional`.
+    """
     torch.manual_seed(5)  # the same draws for each way to run
     outputs, final = run(cell, inputs, lengths, state, dtype)
     assert same_structure(cell.output_size, outputs)
@@ -68,8 +79,10 @@ def results(
     sources = {f"inputs {k}": leaf for k, leaf in enumerate(flatten(inputs))}
     sources |= {f"state {k}": leaf for k, leaf in enumerate(flatten(state))} | weights
     sources = {name: source for name, source in sources.items() if source.requires_grad}
-    # One loop may leave out a gradient that another computes to be zero.
-    gradients = torch.autograd.grad(loss(outputs, final), list(sources.values()), materialize_grads=True)
+    end = loss(outputs, final)
+    gradients: Sequence[Any] = [None] * len(sources)
+    if end.requires_grad or not optional:
+        gradients = torch.autograd.grad(end, list(sources.values()), allow_unused=True, materialize_grads=not optional)
     found = {f"outputs {k}": leaf for k, leaf in enumerate(flatten(outputs))}
     found |= {f"final state {k}": leaf for k, leaf in enumerate(flatten(final))}
     return found | {f"gradient of {name}": value for name, value in zip(sources, gradients, strict=True)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,10 +12,45 @@ import torch
 from torch import Tensor
 
 from unspool import explain
+from unspool.engine import phase
+from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.parts import Parts
 from unspool.engine.phase import Phase
 from unspool.engine.program import Value
+
+
+class Joined(Module):
+    """A module whose functions are compiled with those of others, under names of their own."""
+
+    def __init__(self, together: Module, number: int) -> None:
+        super().__init__()
+        self._together, self._prefix = together, f"module_{number}_"
+
+    def add(self, name: str, body: str) -> str:
+        return self._together.add(self._prefix + name, body)
+
+    def start(self) -> None:
+        """All start together."""
+
+    def function(self, name: str) -> int:
+        return self._together.function(self._prefix + name)
+
+
+@contextmanager
+def compiled_together(near: int = phase.NEAR) -> Iterator[None]:
+    """Loops that are planned in here are compiled together at its end: far faster than one after another.
+
+    Args:
+        near: bytes of weights up to which products of inputs are in the loops, with few rows too.
+    """
+    together, number = Module(), itertools.count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(phase, "NEAR", near)
+        patch.setattr(phase, "Module", lambda: Joined(together, next(number)))
+        yield
+    together.start()
+
 
 LIMITS = {torch.float64: 1e-10, torch.float32: 2e-6}
 """How much results may differ, by `difference`. In float32 that is some ten roundings."""

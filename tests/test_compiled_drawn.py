@@ -5,7 +5,6 @@ Several cells are compiled together, which takes far less time than one after an
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,14 +16,13 @@ from torch import Tensor
 
 from tests.comparison import results, wanting_gradients
 from tests.drawn_cells import DrawnCell
-from tests.emitting import assert_equals_interpreter, difference, drawn, interpreter
+from tests.emitting import assert_equals_interpreter, compiled_together, difference, drawn, interpreter
 from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
 from unspool.engine import Options, phase
 from unspool.engine.counts import Counts
 from unspool.engine.emit.chunk import Chunk
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.lowering import is_row_sum
-from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.plan import Schedule
 from unspool.engine.planned import Call
@@ -45,23 +43,6 @@ STEPS = 4
 POLICIES = [Keep(), Recompute(), Checkpoint(every=3)]
 FEW, MANY = 4, 17
 """Rows: with many, products of inputs are in the core too."""
-
-
-class Joined(Module):
-    """A module whose functions are compiled with those of others, under names of their own."""
-
-    def __init__(self, together: Module, number: int) -> None:
-        super().__init__()
-        self._together, self._prefix = together, f"module_{number}_"
-
-    def add(self, name: str, body: str) -> str:
-        return self._together.add(self._prefix + name, body)
-
-    def start(self) -> None:
-        """All start together."""
-
-    def function(self, name: str) -> int:
-        return self._together.function(self._prefix + name)
 
 
 class Case:
@@ -153,19 +134,15 @@ def _as_many_threads_as_before() -> Iterator[None]:
 def started(seeds: range) -> list[Case]:
     """Drawn cells that a compiler works on, all together."""
     made: list[Compiled] = []
-    make, together, number = Compiled.__init__, Module(), itertools.count()
+    make = Compiled.__init__
 
     def note(loop: Compiled, *args: Any, **kwargs: Any) -> None:
         make(loop, *args, **kwargs)
         made.append(loop)
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, compiled_together(near=0):
         patch.setattr(Compiled, "__init__", note)
-        patch.setattr(phase, "NEAR", 0)
-        patch.setattr(phase, "Module", lambda: Joined(together, next(number)))
-        cases = [case for case in map(Case, seeds) if case.prepare(made)]
-    together.start()
-    return cases
+        return [case for case in map(Case, seeds) if case.prepare(made)]
 
 
 def check(*batches: range) -> None:

@@ -10,9 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.comparison import results, wanting_gradients
+from tests.comparison import plain_loop, results, wanting_gradients
 from tests.emitting import assert_compiled, assert_equals_interpreter, interpreter
-from unspool import RNNCell, dynamic_rnn
+from unspool import Checkpoint, Keep, Recompute, RNNCell, dynamic_rnn
+from unspool.engine import Options
+from unspool.engine.run import prepare
 
 pytestmark = pytest.mark.compiled
 
@@ -229,3 +231,35 @@ def test_nan_comes_first(size: int) -> None:
     with torch.no_grad():
         found, _ = dynamic_rnn(Read(), rows[:, None], dtype=torch.float64)
     assert torch.equal(found[:, 0, 0].long(), rows.argmax(-1))
+
+
+MASKS: dict[str, Callable[[Tensor], Tensor]] = {
+    "amax": lambda z: z.amax(1, keepdim=True),
+    "amin": lambda z: z.amin(1, keepdim=True),
+    "largest norm": lambda z: torch.linalg.vector_norm(z, torch.inf, 1, keepdim=True),
+    "own mask": lambda z: (z * (z == z.amax(1, keepdim=True))).sum(1, keepdim=True),
+    "own mask of differences": lambda z: torch.where(z - z.amax(1, keepdim=True) >= 0, z, 0).sum(1, keepdim=True),
+}
+
+
+@pytest.mark.parametrize("memory", [Keep(), Recompute(), Checkpoint(every=2)], ids=str)
+@pytest.mark.parametrize("name", MASKS)
+def test_a_maximum_is_found_again_where_one_phase_is_compiled_and_the_other_is_not(name: str, memory: Any) -> None:
+    """Norms are rounded in one way by C++, in another by torch: a maximum of either is not among the other's."""
+
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        return torch.tanh(h + MASKS[name](F.layer_norm(x.repeat(1, 9) * cell.wide, (9 * UNITS,))))
+
+    cell = Step(step)
+    cell.wide = nn.Parameter(torch.randn(9 * UNITS, dtype=torch.float64))
+    inputs = torch.randn(16, STEPS, UNITS, dtype=torch.float64).requires_grad_()
+    state = torch.randn(16, UNITS, dtype=torch.float64).requires_grad_()
+    call, _ = prepare(cell, inputs.transpose(0, 1), None, state, torch.float64, Options(memory=memory))
+    forward = call.schedule.forward
+    forward._parts = dict.fromkeys((False, True), forward._interpreted("the test says so"))
+
+    def run(cell: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
+        return dynamic_rnn(cell, inputs, lengths, state, dtype, memory=memory)
+
+    expected = results(plain_loop, cell, torch.float64, None, inputs, state)
+    assert_equals_interpreter(results(run, cell, torch.float64, None, inputs, state), expected)

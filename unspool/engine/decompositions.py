@@ -24,6 +24,34 @@ def _product_and_sum(added: Tensor, left: Tensor, right: Tensor, *, beta: float 
     return (added if beta == 1 else added * beta) + (product if alpha == 1 else product * alpha)
 
 
+def _group_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    rows: int,
+    channels: int,
+    size: int,
+    groups: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`native_group_norm`; torch's own decomposition counts places in memory, which tells nothing of rows."""
+    if x.dtype in (torch.float16, torch.bfloat16):  # where it knows what is computed in float32
+        return _NORMS[aten.native_group_norm.default](x, weight, bias, rows, channels, size, groups, eps)
+    grouped = x.reshape(rows, groups, channels // groups, size)
+    variance, mean = torch.var_mean(grouped, (2, 3), correction=0, keepdim=True)
+    scale = torch.rsqrt(variance + eps)
+    normed = ((grouped - mean) * scale).reshape(x.shape)
+    each = (channels, *[1] * (x.dim() - 2))
+    if weight is not None:
+        normed = normed * weight.reshape(each)
+    if bias is not None:
+        normed = normed + bias.reshape(each)
+    return normed, mean.squeeze((2, 3)), scale.squeeze((2, 3))
+
+
+_NORMS: dict[Any, Callable[..., Any]] = {**get_decompositions([aten.native_group_norm])}
+
+
 def _lstm_cell(
     x: Tensor,
     state: tuple[Tensor, Tensor],
@@ -63,7 +91,6 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
             aten.rsub,
             aten.native_layer_norm,
             aten.native_layer_norm_backward,
-            aten.native_group_norm,
             aten.native_group_norm_backward,
             aten.sigmoid_backward,
             aten.tanh_backward,
@@ -83,5 +110,6 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
         ]
     ),
     aten.addmm.default: _product_and_sum,
+    aten.native_group_norm.default: _group_norm,
 }
 """By operation, a function of tensors that does the same by simpler ones."""

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from unspool.engine.graph import Node, ancestors, aten, is_pointwise, value
 from unspool.engine.labels import Axis, Label
-from unspool.engine.operations import PRODUCTS, REDUCTIONS, VIEWS
+from unspool.engine.operations import COMPARISONS, PRODUCTS, REDUCTIONS, VIEWS
 from unspool.engine.trace import Trace
 
 
@@ -17,14 +17,16 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
 
     A result is traded for what is computed from it without a product, if that is no larger and the adjoint needs
     nothing else of it: one sum instead of two products, the gates instead of what they are computed from. What a row
-    is reduced to is kept too where it is far smaller: the scores of a memory, and so the weights of its places.
+    is reduced to is kept too where it is far smaller: the scores of a memory, and so the weights of its places. Not a
+    maximum that is compared with what it is the maximum of: computed again, these may be rounded another way.
     """
     wanted = [*trace.d_weights, *trace.d_inputs, *trace.d_state]
     forward = ancestors([*trace.outputs, *trace.new_state], stop=known)
     needed = ancestors(wanted, stop=known)
     here = [node for node in trace.graph.nodes if node in forward and node in needed and node not in known]
     work = {*PRODUCTS, aten.convolution.default}
-    kept = {node for node in here if _has_rows(node, labels) and (node.target in work or is_digest(node, labels))}
+    kept = {node for node in here if _has_rows(node, labels) and node.target in work}
+    kept |= {node for node in here if is_digest(node, labels) and not _is_compared(node, needed)}
     for node in here:
         if node in kept:
             kept = _cut(node, kept, needed, forward, labels)
@@ -46,6 +48,19 @@ def is_digest(node: Node, labels: dict[Node, Label]) -> bool:
     if node.target not in REDUCTIONS or _several(node) or not _has_rows(node, labels):
         return False
     return DIGEST * row_bytes(node, labels) <= max(row_bytes(each, labels) for each in node.all_input_nodes)
+
+
+def _is_compared(node: Node, needed: set[Node]) -> bool:
+    """Whether a reduction meets what it is computed from in a comparison, as in the gradient of a maximum."""
+    seen, waiting = set[Node](), [node]
+    while waiting:
+        for user in _users(waiting.pop(), needed) - seen:
+            if user.target in COMPARISONS and not ancestors([user], stop={node}).isdisjoint(node.all_input_nodes):
+                return True
+            if is_pointwise(user) or user.target in VIEWS:
+                seen.add(user)
+                waiting.append(user)
+    return False
 
 
 DIGEST = 8

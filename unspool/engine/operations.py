@@ -26,6 +26,11 @@ REDUCTIONS: set[Any] = {
 }
 """Elements of one row meet."""
 
+COMPARISONS: set[Any] = {
+    getattr(getattr(aten, name), kind) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")
+}
+"""The last bit may decide."""
+
 VIEWS: set[Any] = {
     aten.slice.Tensor,
     aten.select.int,
