@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
-import sys
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -90,7 +90,7 @@ def fall_back(cell: Any, what: str, reason: Reason) -> None:
     """
     if reason.code is Code.NOTHING_TO_RUN:
         return
-    kind = type(cell)
+    kind: type = cell.__class__
     name = f"{kind.__module__}.{kind.__qualname__}"
     text = f"{kind.__qualname__} {what}: {reason}."
     if reason.advice is not None:
@@ -122,7 +122,8 @@ def report_fault(cell: Any, error: BaseException) -> None:
 
 def _users_level() -> int:
     """How far up the stack the user's code is, for whoever called the caller of this."""
-    level, frame = 2, sys._getframe(2)
+    level, frame = 2, inspect.currentframe()
+    frame = frame and frame.f_back and frame.f_back.f_back
     while frame is not None and frame.f_code.co_filename.startswith((UNSPOOL, TORCH)):
         frame, level = frame.f_back, level + 1
     return level

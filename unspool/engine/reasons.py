@@ -59,8 +59,10 @@ class Code(enum.Enum):
         return self in _ASKED
 
 
-_ASKED = {Code.NOTHING_TO_RUN, Code.TRANSFORM, Code.TRACER, Code.HOOKS, Code.LAZY, Code.NO_VALUES, Code.ASKED}
-_ASKED |= {Code.NO_COMPILER, Code.COMPILED_CELL, Code.DECODER}
+_ASKED = {
+    *(Code.NOTHING_TO_RUN, Code.TRANSFORM, Code.TRACER, Code.HOOKS, Code.LAZY, Code.NO_VALUES, Code.ASKED),
+    *(Code.NO_COMPILER, Code.COMPILED_CELL, Code.DECODER),
+}
 
 
 @dataclass(frozen=True)

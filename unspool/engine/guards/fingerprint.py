@@ -51,8 +51,10 @@ SHOWING = {
 }
 """Names that every class has and that change no number."""
 READ_BY_LOOPS = {"output_size", "state_size", "row_buffers", "training"}
-UNSEEN = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
-UNSEEN += (type(lru_cache(len)), contextvars.ContextVar, threading.local)
+UNSEEN: tuple[type, ...] = (
+    *(random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator),
+    *(type(lru_cache(len)), contextvars.ContextVar, threading.local),
+)
 """Objects with something inside that no slot shows: the state of a generator, a cache."""
 
 
@@ -300,8 +302,9 @@ class Fingerprint:
 
     def _check_keys(self, node: Node) -> None:
         """A step is traced on a copy of the cell, which is not found where the cell itself is a key."""
-        for key in node.value:
-            key = key() if isinstance(key, weakref.ref) else key
+        keys: list[Any] = list(node.value)
+        for key in keys:
+            key = key() if isinstance(key, weakref.ref) else key  # pyright: ignore[reportUnknownVariableType]
             if isinstance(key, nn.Module) or key is self.nodes[0].value:
                 raise CannotGuardError(f"{node.path}, which has a {_kind(key)} for a key, found by its identity")
 
@@ -424,9 +427,9 @@ def _read_attributes(value: Any) -> list[Any]:
 def _content_of(value: Any, path: str) -> Reader | None:
     """How to read a value that is compared by its bytes."""
     kind = next((each for each in BYTES if isinstance(value, each)), None)
-    if kind is None or (isinstance(value, np.ndarray) and value.dtype == object):
+    if kind is None or (kind is np.ndarray and value.dtype == object):
         return None
-    size = value.nbytes if hasattr(value, "nbytes") else memoryview(value).nbytes
+    size: int = value.nbytes if hasattr(value, "nbytes") else memoryview(value).nbytes
     if size > MOST_BYTES:
         raise CannotGuardError(f"{path}, an array of {size} bytes, too many to be compared at every call")
     read = BYTES[kind]

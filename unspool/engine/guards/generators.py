@@ -42,5 +42,6 @@ def generators_restored() -> Generator[Callable[[], list[str]], None, None]:
 
 
 def _numpy_state() -> tuple[Any, ...]:
-    kind, key, *rest = np.random.get_state()
-    return (kind, key.tobytes(), *rest)  # pyright: ignore[reportAttributeAccessIssue]
+    state: Any = np.random.get_state()
+    kind, key, *rest = state
+    return (kind, key.tobytes(), *rest)

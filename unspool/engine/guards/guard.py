@@ -13,7 +13,7 @@ import types
 import weakref
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -155,8 +155,10 @@ def _reader(node: Node, names: tuple[str, ...]) -> Reader | None:
         read = node.read
         return read if read is None or not names else lambda function: [*read(function), *globals_of(function, names)]
     if isinstance(node.value, types.ModuleType):
-        get = operator.itemgetter(*names, *names[:1]) if names else None  # of one name it would return no tuple
-        return None if get is None else lambda module: list(get(module.__dict__))
+        if not names:
+            return None
+        get = cast(Any, operator.itemgetter)(*names, *names[:1])  # of one name it would return no tuple
+        return lambda module: list(get(module.__dict__))
     return node.read
 
 

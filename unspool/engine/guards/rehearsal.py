@@ -22,52 +22,23 @@ from unspool.engine.guards.names import FIXED, NUMPY, TORCH, is_fixed, is_librar
 from unspool.engine.guards.slots import atom
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason, line_of_frame
 
+# fmt: off
 PURE = {
-    *("builtins", "math", "cmath", "operator", "functools", "itertools", "collections", "abc", "types", "typing"),
-    *("re", "sre", "sre_compile", "sre_parse", "struct", "array", "bisect", "heapq", "copy", "copyreg", "weakref"),
-    *(
-        "collections_abc",
-        "weakrefset",
-        "contextlib",
-        "dataclasses",
-        "enum",
-        "fractions",
-        "numbers",
-        "string",
-        "keyword",
-    ),
-    *(
-        "statistics",
-        "textwrap",
-        "reprlib",
-        "codecs",
-        "os",
-        "decimal",
-        "datetime",
-        "annotationlib",
-        "numpy",
-        "torch",
-        "optree",
-        "sympy",
-    ),
-    *("einops", "jaxtyping", "unspool", "abc_data"),
+    "abc", "abc_data", "annotationlib", "array", "bisect", "builtins", "cmath", "codecs", "collections",
+    "collections_abc", "contextlib", "copy", "copyreg", "dataclasses", "datetime", "decimal", "einops", "enum",
+    "fractions", "functools", "heapq", "itertools", "jaxtyping", "keyword", "math", "numbers", "numpy", "operator",
+    "optree", "os", "re", "reprlib", "sre", "sre_compile", "sre_parse", "statistics", "string", "struct", "sympy",
+    "textwrap", "torch", "types", "typing", "unspool", "weakref", "weakrefset",
 }
 """Modules of Python's and others' whose functions compute something from their arguments alone."""
-IMPURE = {"id", "open", "input", "print", "breakpoint", "getcwd", "getcwdb", "urandom", "getrandom", "putenv", "getpid"}
-IMPURE |= {"tolist", "numpy", "data_ptr", "initial_seed", "is_grad_enabled", "is_inference_mode_enabled", "stat"}
-IMPURE |= {
-    "now",
-    "today",
+IMPURE = {
+    "breakpoint", "cpu_count", "data_ptr", "get_num_interop_threads", "get_num_threads", "getcwd", "getcwdb",
+    "getpid", "getrandom", "id", "initial_seed", "input", "is_grad_enabled", "is_inference_mode_enabled", "listdir",
+    "now", "numpy", "open", "print", "putenv", "scandir", "stat", "system", "times", "today", "tolist", "urandom",
     "utcnow",
-    "get_num_threads",
-    "get_num_interop_threads",
-    "system",
-    "listdir",
-    "scandir",
-    "times",
-    "cpu_count",
 }
 """Functions in them that do not: they read or change what no guard sees."""
+# fmt: on
 TRANSPARENT = (f"{TORCH}/__init__.py", f"{TORCH}/backends/", f"{TORCH}/random.py")
 """Files of torch through which a step reads torch's own switches."""
 
@@ -112,9 +83,12 @@ class _Record(TorchDispatchMode):
         self._numbers: dict[int, int] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = [self._mark(leaf) for leaf in optree.tree_leaves((args, kwargs or {}), none_is_leaf=True)]
+        arguments: Any = (args, kwargs or {})
+        leaves: list[Any] = optree.tree_leaves(arguments, none_is_leaf=True)
+        given = [self._mark(leaf) for leaf in leaves]
         result = func(*args, **(kwargs or {}))
-        self.log.append((func, given, [self._mark(leaf) for leaf in optree.tree_leaves(result)]))  # pyright: ignore[reportArgumentType]
+        results: list[Any] = optree.tree_leaves(result)
+        self.log.append((func, given, [self._mark(leaf) for leaf in results]))
         return result
 
     def _mark(self, leaf: Any) -> Any:

@@ -32,7 +32,7 @@ def _contents(value: Any, names: tuple[str, ...]) -> Any:
         return list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if isinstance(value, dict):
         return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    if isinstance(value, np.ndarray):
+    if issubclass(value.__class__, np.ndarray):
         return value.copy()
     if isinstance(value, types.FunctionType):
         own = value.__globals__
@@ -46,13 +46,15 @@ def _contents(value: Any, names: tuple[str, ...]) -> Any:
 
 
 def _put_back(value: Any, contents: Any) -> None:
-    if isinstance(value, list | set | deque | bytearray | dict):
-        if _is_changed(list(value), list(contents)) or (  # pyright: ignore[reportUnknownArgumentType]
-            isinstance(value, dict) and _is_changed(list(value.values()), list(contents.values()))
-        ):
+    kind = value.__class__
+    if issubclass(kind, list | set | deque | bytearray | dict):
+        changed = _is_changed(list(value), list(contents))
+        if issubclass(kind, dict):
+            changed = changed or _is_changed(list(value.values()), list(contents.values()))
+        if changed:
             value.clear()
-            (value.update if isinstance(value, set | dict) else value.extend)(contents)
-    elif isinstance(value, np.ndarray):
+            (value.update if issubclass(kind, set | dict) else value.extend)(contents)
+    elif issubclass(kind, np.ndarray):
         if value.flags.writeable and value.tobytes() != contents.tobytes():
             value[...] = contents
     elif isinstance(value, types.FunctionType):

@@ -16,13 +16,16 @@ import operator
 import re
 import types
 import weakref
-from collections import OrderedDict, deque, namedtuple
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+import torch._ops as torch_ops
 from torch import nn
+
+from unspool.cells.lstm import LSTMStateTuple
 
 Reader = Callable[[Any], list[Any]]
 
@@ -39,9 +42,11 @@ class Absent:
 # -- atoms ------------------------------------------------------------------------------------------------------------
 
 PLAIN = (int, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format)
-PRINTED = (complex, range, slice, np.dtype, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
-PRINTED += (datetime.datetime, operator.itemgetter, operator.methodcaller, operator.attrgetter)
-SAME = (
+PRINTED: tuple[type, ...] = (
+    *(complex, range, slice, decimal.Decimal, datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
+    *(operator.itemgetter, operator.methodcaller, operator.attrgetter),
+)
+SAME: Any = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
     types.ClassMethodDescriptorType,
@@ -53,12 +58,12 @@ SAME = (
     types.GenericAlias,
     types.EllipsisType,
     types.NotImplementedType,
-    type(namedtuple("_", "field").field),  # pyright: ignore[reportUntypedNamedTuple]
+    type(LSTMStateTuple.__dict__["c"]),  # the field of a namedtuple
     re.Pattern,
-    np.ufunc,
-    torch._ops.OpOverload,
-    torch._ops.OpOverloadPacket,
-    torch._ops._OpNamespace,  # pyright: ignore[reportPrivateUsage]
+    cast(Any, np).ufunc,
+    torch_ops.OpOverload,
+    torch_ops.OpOverloadPacket,
+    torch_ops._OpNamespace,  # pyright: ignore[reportPrivateUsage]
     torch.jit.ScriptFunction,
 )
 """Objects that stay what they are."""
@@ -70,14 +75,14 @@ def atom(value: Any) -> Hashable | None:
     >>> atom(0.0) == atom(-0.0), atom(1) == atom(True), atom(float("nan")) == atom(float("nan"))
     (False, False, True)
     """
-    kind = value.__class__
+    kind: Any = value.__class__
     if kind in PLAIN:
         return (kind, value)
     if kind is float:
         return (kind, value.hex())
-    if isinstance(value, np.generic):
+    if issubclass(kind, cast(Any, np).generic):
         return (kind, value.tobytes()) if value.dtype != object else None
-    if kind in PRINTED or isinstance(value, np.dtype):
+    if kind in PRINTED or issubclass(kind, cast(Any, np).dtype):
         return (kind, repr(value))
     if isinstance(value, types.BuiltinFunctionType) and not isinstance(value.__self__, types.ModuleType | type | None):
         return None  # bound to an object that may change
@@ -109,18 +114,14 @@ def _instance_reader(slots: tuple[str, ...]) -> Reader:
     return read
 
 
-def _read_content(value: Any) -> list[Any]:
+def _read_content(container: Any) -> list[Any]:
     """What an instance of a subclass of a container contains."""
-    if isinstance(value, VALUES):
-        base = next(each for each in VALUES if isinstance(value, each))
-        return [base.__getnewargs__(value)[0] if base is not complex else complex(value)]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
-    if isinstance(value, dict):
-        made = getattr(value, "default_factory", None)
-        own = OrderedDict if isinstance(value, OrderedDict) else dict
-        return [made, *own.keys(value), *own.values(value)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    if isinstance(value, list | tuple | set | frozenset | deque):
-        return list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return []
+    base: Any = next((each for each in _BASES if isinstance(container, each)), None)
+    if base in VALUES:
+        return [base.__getnewargs__(container)[0]] if base is not complex else [complex(container)]
+    if base in (dict, OrderedDict):  # by the container's own methods, which a subclass may have replaced
+        return [getattr(container, "default_factory", None), *base.keys(container), *base.values(container)]
+    return [] if base in (None, BaseException) else list(base.__iter__(container))
 
 
 def _slot_names(kind: type) -> tuple[str, ...]:
@@ -230,8 +231,9 @@ def _names_of_module(module: nn.Module) -> list[str]:
     return ["__class__", *HOOKS, *registered, *own, *registered]
 
 
-VALUES = (int, float, str, bytes, complex)
-CONTAINERS = (dict, list, tuple, set, frozenset, deque, BaseException, *VALUES)
+VALUES: tuple[Any, ...] = (int, float, str, bytes, complex)
+CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, deque, BaseException)
+_BASES: tuple[Any, ...] = (*VALUES, OrderedDict, *CONTAINERS)
 
 
 def _is_defined_in_python(kind: type) -> bool:
@@ -240,4 +242,4 @@ def _is_defined_in_python(kind: type) -> bool:
         return True
     while kind.__base__ not in (object, None):
         kind = kind.__base__  # pyright: ignore[reportAssignmentType]
-    return kind in CONTAINERS or not {"__dict__", "__slots__"}.isdisjoint(kind.__dict__)
+    return kind in (*CONTAINERS, *VALUES) or not {"__dict__", "__slots__"}.isdisjoint(kind.__dict__)
