@@ -88,10 +88,10 @@ def test_cells_are_gone_when_nobody_holds_them(monkeypatch: pytest.MonkeyPatch) 
     for number in range(4):
         cell = Scaled(1.0 + number % 2)
         for _ in range(2):
-            outputs, _ = dynamic_rnn(cell, inputs, dtype=torch.float32)
+            outputs, state = dynamic_rnn(cell, inputs, dtype=torch.float32)
             outputs.sum().backward()
         seen.append(weakref.ref(cell))
-        del cell, outputs
+        del cell, outputs, state
     gc.collect()
     assert [each() for each in seen] == [None] * 4
 
