@@ -58,17 +58,16 @@ class Outcome:
     """Which result is decided by rounding."""
 
 
+EXACT = """
+    clone cat stack copy _to_copy zeros_like ones_like full_like lift_fresh abs neg sign sgn relu floor ceil round trunc
+    amax amin max min aminmax maximum minimum fmax clamp clamp_min clamp_max where masked_fill sort topk gather index
+    index_select scatter embedding constant_pad_nd flip roll repeat tril triu linalg_vector_norm max_pool2d_with_indices
+"""
+"""Operations whose results are not rounded."""
+
+
 class Rounding(TorchDispatchMode):
     """Rounds every result another way, as sums in another order would; not what is exact in any order."""
-
-    EXACT = set(
-        """
-        clone cat stack copy _to_copy zeros_like ones_like full_like lift_fresh abs neg sign sgn relu floor ceil round
-        trunc amax amin max min aminmax maximum minimum fmax clamp clamp_min clamp_max where masked_fill sort topk
-        gather index index_select scatter embedding constant_pad_nd flip roll repeat tril triu linalg_vector_norm
-        max_pool2d_with_indices
-        """.split()
-    )
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -77,7 +76,7 @@ class Rounding(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         schema, name = func._schema, func._schema.name.removeprefix("aten::")
-        if name in self.EXACT or schema.is_mutable or any(each.alias_info for each in schema.returns):
+        if name in EXACT.split() or schema.is_mutable or any(each.alias_info for each in schema.returns):
             return found
         if not any(isinstance(each, Tensor) for each in flatten(args)):
             return found
