@@ -34,6 +34,7 @@ FLAGS = (
     "-fopenmp-simd",  # loops are marked as free of order; no OpenMP runtime is used
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fwrapv",  # integers wrap around, as torch's do
     "-fvisibility=hidden",
     "-Werror=comment",  # a comment that ends with a backslash would take the next line with it
 )
