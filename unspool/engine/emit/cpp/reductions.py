@@ -70,8 +70,9 @@ def _wide_mean(row: Row, name: str, ref: Ref, dims: Sequence[int]) -> Ref:
     The sum of equal float32 is exact in float64. Of float64, distances from the first number are summed.
     """
     count, dtype = _count(ref, dims), torch.float64
-    if ref.buffer.dtype != dtype or count == 1:
-        return _share(row, name, row.fold(f"{name}_sum", "sum", ref, dims), count)
+    if ref.buffer.dtype != dtype:
+        wide = row.compute(f"{name}_each", "{0}", dtype, ref.shape, ref)
+        return _share(row, name, row.fold(f"{name}_sum", "sum", wide, dims), count)
     first = ref
     for dim in dims or range(len(ref.shape)):
         first = first.narrow(dim, 0, 1)

@@ -110,7 +110,7 @@ class Row:
         return ref if ref.buffer.dtype == dtype else self.compute(name, "{0}", dtype, ref.shape, ref)
 
     def fold(self, name: str, fold: str, ref: Ref, dims: Sequence[int]) -> Ref:
-        """`reduce`, but sums of float32 are float64."""
+        """`reduce`, but sums of float32 are float64: of blocks of these, where they lie in line."""
         rank = len(ref.shape)
         folded = sorted({dim % rank for dim in dims}) if dims else list(range(rank))
         kept = [dim for dim in range(rank) if dim not in folded]
@@ -245,7 +245,7 @@ RESERVED = {
     *("and", "auto", "bool", "case", "catch", "char", "class", "const", "default", "delete", "do", "double", "else"),
     *("enum", "float", "for", "if", "int", "long", "new", "not", "operator", "or", "register", "return", "short"),
     *("signed", "static", "struct", "switch", "template", "this", "typename", "union", "unsigned", "using", "void"),
-    *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor"),
+    *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor", "begin"),
 }
 """Names that a value cannot have in the emitted code."""
 
