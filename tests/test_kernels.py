@@ -200,3 +200,15 @@ def test_the_largest_along_another_axis_is_left_to_torch() -> None:
     ids = Value("ids", (4,), torch.int64, shared=True)
     program = Program((x,), (Instruction(Kind.OTHER, aten.argmax.default, (x, 0), {}, (ids,)),), (ids,))
     assert not kernels(joined(program))
+
+
+def test_whole_numbers_wrap_around() -> None:
+    """Without saying so, the compiler takes for granted that they never do: `x + 1 > x` would be true."""
+    number, more = (vector(name, dtype=torch.int64) for name in ("number", "more"))
+    truth = vector("t", dtype=torch.bool)
+    instructions = (pointwise(aten.add.Scalar, more, number, 1), pointwise(aten.gt.Tensor, truth, more, number))
+    (kernel,) = kernels(joined(Program((number,), instructions, (truth,))))
+    assert (
+        "more_ = (long long)(((unsigned long long)number_) + ((unsigned long long)((long long)(1))));" in kernel.source
+    )
+    assert "t_ = more_ > number_;" in kernel.source

@@ -24,34 +24,6 @@ def _product_and_sum(added: Tensor, left: Tensor, right: Tensor, *, beta: float 
     return (added if beta == 1 else added * beta) + (product if alpha == 1 else product * alpha)
 
 
-def _group_norm(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    rows: int,
-    channels: int,
-    size: int,
-    groups: int,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`native_group_norm`; torch's own decomposition counts places in memory, which tells nothing of rows."""
-    if x.dtype in (torch.float16, torch.bfloat16):  # where it knows what is computed in float32
-        return _NORMS[aten.native_group_norm.default](x, weight, bias, rows, channels, size, groups, eps)
-    grouped = x.reshape(rows, groups, channels // groups, size)
-    variance, mean = torch.var_mean(grouped, (2, 3), correction=0, keepdim=True)
-    scale = torch.rsqrt(variance + eps)
-    normed = ((grouped - mean) * scale).reshape(x.shape)
-    each = (channels, *[1] * (x.dim() - 2))
-    if weight is not None:
-        normed = normed * weight.reshape(each)
-    if bias is not None:
-        normed = normed + bias.reshape(each)
-    return normed, mean.squeeze((2, 3)), scale.squeeze((2, 3))
-
-
-_NORMS: dict[Any, Callable[..., Any]] = {**get_decompositions([aten.native_group_norm])}
-
-
 def _lstm_cell(
     x: Tensor,
     state: tuple[Tensor, Tensor],
@@ -75,12 +47,47 @@ def _gru_cell(
     return n + z * (h - n)
 
 
+def _softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
+    """The tracer's own form lets a NaN gradient through where there is none to be."""
+    return torch.where(x.abs() <= lambd, 0.0, x - torch.sign(x) * lambd)
+
+
 class OpenCells(TorchFunctionMode):
     """Computes torch's own cells by their equations: on a GPU each is a kernel that nobody can look into."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        known: dict[Any, Any] = {torch.lstm_cell: _lstm_cell, torch.gru_cell: _gru_cell}
+        known: dict[Any, Any] = {
+            torch.lstm_cell: _lstm_cell,
+            torch.gru_cell: _gru_cell,
+            F.softshrink: _softshrink,
+        }
         return known.get(func, func)(*args, **(kwargs or {}))
+
+
+def _elu_backward(d: Tensor, alpha: float, scale: float, input_scale: float, is_result: bool, given: Tensor) -> Tensor:
+    """With NaN for NaN, which torch's own decomposition takes for a positive number."""
+    wide = torch.promote_types(d.dtype, torch.float32)
+    x = given.to(wide)
+    below = x + alpha * scale if is_result else alpha * scale * torch.exp(x * input_scale)
+    factor = torch.where(x > 0, scale, below * input_scale)
+    return (d.to(wide) * factor).to(d.dtype)
+
+
+def _group_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, channels: int, inner: int, groups: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As a layer norm is taken apart. Torch's own decomposition cancels large numbers, and looks into memory."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    grouped = x.to(wide).reshape(rows, groups, channels // groups, inner)
+    variance, mean = torch.var_mean(grouped, (2, 3), correction=0, keepdim=True)
+    rstd = torch.rsqrt(variance + eps)
+    result = ((grouped - mean) * rstd).reshape(x.shape)
+    each = (channels, *[1] * (x.dim() - 2))
+    if weight is not None:
+        result = result * weight.reshape(each)
+    if bias is not None:
+        result = result + bias.reshape(each)
+    return result.to(x.dtype), mean.reshape(rows, groups).to(x.dtype), rstd.reshape(rows, groups).to(x.dtype)
 
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
@@ -99,7 +106,6 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
             aten.hardsigmoid_backward,
             aten.hardswish_backward,
             aten.leaky_relu_backward,
-            aten.elu_backward,
             aten.gelu_backward,
             aten.silu_backward,
             aten.mish_backward,
@@ -110,6 +116,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
         ]
     ),
     aten.addmm.default: _product_and_sum,
+    aten.elu_backward.default: _elu_backward,
     aten.native_group_norm.default: _group_norm,
 }
 """By operation, a function of tensors that does the same by simpler ones."""

@@ -34,6 +34,7 @@ FLAGS = (
     "-fopenmp-simd",  # loops are marked as free of order; no OpenMP runtime is used
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fwrapv",  # integers wrap around, as torch's do
     "-fvisibility=hidden",
     "-Werror=comment",  # a comment that ends with a backslash would take the next line with it
 )
@@ -113,6 +114,9 @@ class _Compilation:
         self._compiler, self._kept = shlex.join(command), kept
         self._library: ctypes.CDLL | None = None
         self._error: str | None = None
+        # Held until it is known what came out. An interrupted `Thread.join` takes its thread for ended (bpo-45274).
+        self._working = threading.Lock()
+        self._working.acquire()
         try:
             self._folder = Path(tempfile.mkdtemp(prefix="unspool-"))
             self._binary = self._folder / "library.so"
@@ -126,8 +130,8 @@ class _Compilation:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is known what came out."""
-        return self._library is not None or self._error is not None
+        """Whether nobody works on it any more, nor looks at what came out just now."""
+        return not self._working.locked()
 
     def library(self) -> ctypes.CDLL:
         """The library, once it is there.
@@ -135,10 +139,10 @@ class _Compilation:
         Raises:
             CannotEmitError: if there will be none.
         """
-        self._thread.join()
-        if self._library is None:
-            raise CannotEmitError(self._error)
-        return self._library
+        with self._working:
+            if self._library is None:
+                raise CannotEmitError(self._error)
+            return self._library
 
     def _start(self, command: tuple[str, ...], source: str) -> None:
         arguments = [*command, *FLAGS, *_for_this_machine(), "-x", "c++", "-", "-o", str(self._binary)]
@@ -150,15 +154,17 @@ class _Compilation:
             env={**os.environ, "TMPDIR": str(self._folder), "LC_ALL": "C"},
             start_new_session=True,  # so that the programs which a compiler starts can be ended with it
         )
-        self._thread = threading.Thread(target=self._work, args=(_encoded(source),), name="unspool-build", daemon=True)
+        thread = threading.Thread(target=self._work, args=(_encoded(source),), name="unspool-build", daemon=True)
         # Unlike atexit, this is there for the processes of multiprocessing too, and only for the one that made it.
         self._at_exit = Finalize(None, self._end, exitpriority=0)
         try:
-            self._thread.start()
-        except RuntimeError:
+            thread.start()
+        except BaseException:  # no more threads, or an interrupt; the thread may have been started, and then cleans up
             self._at_exit.cancel()
-            with self._process:
-                self._kill()
+            self._kill()
+            if thread.ident is None:
+                with self._process:
+                    pass
             raise
 
     def _work(self, source: bytes) -> None:
@@ -180,6 +186,7 @@ class _Compilation:
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._at_exit.cancel()
+            self._working.release()
 
     def _compile(self, process: subprocess.Popen[bytes], source: bytes) -> None:
         try:
@@ -208,7 +215,8 @@ class _Compilation:
     def _end(self) -> None:
         """Leaves nothing behind: the process is about to end."""
         self._kill()
-        self._thread.join(timeout=5)
+        if self._working.acquire(timeout=5):
+            self._working.release()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

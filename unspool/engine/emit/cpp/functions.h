@@ -169,4 +169,8 @@ template <typename T> inline int64_t argmax(const T* numbers, int64_t count) {
 template <typename T> inline T larger(T a, T b) { return a > b || a != a ? a : b; }
 template <typename T> inline T smaller(T a, T b) { return a < b || a != a ? a : b; }
 
+// A number within bounds; NaN if it or a bound is, and itself, with its sign, if it equals one.
+template <typename T> inline T at_least(T x, T low) { return x < low || low != low ? low : x; }
+template <typename T> inline T at_most(T x, T high) { return x > high || high != high ? high : x; }
+
 }  // namespace unspool

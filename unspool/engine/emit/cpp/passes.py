@@ -166,7 +166,7 @@ def _added_up(statement: Statement, maker: Statement, loop: Loop) -> Compute | N
     order = sorted(range(len(argument.shape)), key=lambda dim: -argument.strides[dim])
     natural = argument.permute(order)
     same = natural.same_elements(maker.target) and natural.shape == loop.domain
-    if not same or not order or order[-1] >= kept or argument.buffer.dtype != target.buffer.dtype:
+    if not same or not order or order[-1] >= kept:
         return None
     strides = tuple(target.strides[dim] if dim < kept else 0 for dim in order)
     spread = replace(target, shape=natural.shape, strides=strides)

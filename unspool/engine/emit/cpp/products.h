@@ -18,6 +18,7 @@ constexpr int64_t kBytes = 16;
 #endif
 constexpr int64_t kVectors = 2;  // in a panel
 constexpr int64_t kCache = 1 << 18;  // bytes of the second cache that a product may count on
+constexpr int64_t kTerms = 256;  // that are summed before they are added to those before them
 constexpr int64_t kRows = kBytes == 64 ? 8 : 6;  // whose sums fit into the registers
 
 template <typename T> constexpr int64_t kLanes = kBytes / sizeof(T);
@@ -69,25 +70,44 @@ void pack(int64_t depth, int64_t width, const T* matrix, int64_t down, int64_t r
     pack_panel(depth, width - begin < W ? width - begin : W, matrix + begin * right, down, right, panels);
 }
 
-// M rows by V vectors of each of P panels, summed in registers.
+// M rows by V vectors of each of P panels, summed in registers: a block of the terms at a time, since what is added to
+// a large sum is rounded to its last digits.
 template <typename T, int M, int P, int V>
 inline void tile(int64_t depth, const T* left, int64_t left_apart, const T* panels, const T* added,
                  int64_t added_apart, T* out, int64_t out_apart) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>, W = kPanel<T>;
   Vec sums[M][P * V];
+  auto sum = [&](int64_t begin, int64_t end) __attribute__((always_inline)) {
+    for (int64_t k = begin; k < end; k++) {
+      Vec right[P * V];
+      for (int p = 0; p < P; p++)
+        for (int v = 0; v < V; v++)
+          right[p * V + v] = *reinterpret_cast<const Vec*>(panels + (p * depth + k) * W + v * L);
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < P * V; v++) sums[m][v] += left[m * left_apart + k] * right[v];
+    }
+  };
   for (int m = 0; m < M; m++)
     for (int p = 0; p < P; p++)
       for (int v = 0; v < V; v++)
         sums[m][p * V + v] =
             added ? *reinterpret_cast<const Vec*>(added + m * added_apart + p * W + v * L) : Vec{};
-  for (int64_t k = 0; k < depth; k++) {
-    Vec right[P * V];
-    for (int p = 0; p < P; p++)
-      for (int v = 0; v < V; v++)
-        right[p * V + v] = *reinterpret_cast<const Vec*>(panels + (p * depth + k) * W + v * L);
+  if (depth <= kTerms) {
+    sum(0, depth);
+  } else {
+    Vec before[M][P * V];
+    const int64_t blocks = (depth + kTerms - 1) / kTerms;
+    for (int64_t b = 0; b < blocks; b++) {
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < P * V; v++) {
+          before[m][v] = b ? before[m][v] + sums[m][v] : sums[m][v];
+          sums[m][v] = Vec{};
+        }
+      sum(depth * b / blocks, depth * (b + 1) / blocks);
+    }
     for (int m = 0; m < M; m++)
-      for (int v = 0; v < P * V; v++) sums[m][v] += left[m * left_apart + k] * right[v];
+      for (int v = 0; v < P * V; v++) sums[m][v] += before[m][v];
   }
   for (int m = 0; m < M; m++)
     for (int p = 0; p < P; p++)

@@ -58,28 +58,48 @@ def _argmax(row: Row, instruction: Instruction) -> Ref:
     return row.search(name, instruction.arguments[0], dim)
 
 
-def _mean_of(row: Row, name: str, ref: Ref, dims: Sequence[int]) -> Ref:
-    total = row.reduce(f"{name}_sum", "sum", ref, dims)
-    share = literal(1 / _count(ref, dims), ref.buffer.dtype)
-    return row.compute(name, f"{{0}} * {share}", ref.buffer.dtype, total.shape, total)
-
-
 def _mean(row: Row, instruction: Instruction) -> Ref:
     ref, result = _floating(row, instruction)
-    return _mean_of(row, result.name, ref, _dims(instruction))
+    mean = _wide_mean(row, f"{result.name}_mean", ref, _dims(instruction))
+    return row.narrowed(result.name, mean, ref.buffer.dtype)
+
+
+def _wide_mean(row: Row, name: str, ref: Ref, dims: Sequence[int]) -> Ref:
+    """The mean in float64; of equal numbers, just that number: a variance of these is zero.
+
+    The sum of equal float32 is exact in float64. Of float64, distances from the first number are summed.
+    """
+    count, dtype = _count(ref, dims), torch.float64
+    if ref.buffer.dtype != dtype:
+        wide = row.compute(f"{name}_each", "{0}", dtype, ref.shape, ref)
+        return _share(row, name, row.fold(f"{name}_sum", "sum", wide, dims), count)
+    first = ref
+    for dim in dims or range(len(ref.shape)):
+        first = first.narrow(dim, 0, 1)
+    # From zero where distances could overflow, or would be NaN.
+    pivot = row.compute(f"{name}_pivot", "(std::fabs({0}) < 1e300 ? {0} : 0)", dtype, first.shape, first)
+    apart = row.compute(f"{name}_apart", "{0} - {1}", dtype, ref.shape, ref, pivot)
+    share = _share(row, f"{name}_share", row.fold(f"{name}_sum", "sum", apart, dims), count)
+    return row.compute(name, "{0} + {1}", dtype, share.shape, pivot, share)
+
+
+def _share(row: Row, name: str, total: Ref, count: float) -> Ref:
+    """A sum divided by how many were summed, in its own dtype."""
+    dtype = total.buffer.dtype
+    return row.compute(name, f"{{0}} / {literal(count, dtype)}", dtype, total.shape, total)
 
 
 def _var_mean(row: Row, instruction: Instruction) -> list[Ref]:
     ref, result = _floating(row, instruction)
     dims = _dims(instruction)
     name, dtype = result.name if result.name != "_" else instruction.results[-1].name, ref.buffer.dtype
-    mean = _mean_of(row, f"{name}_mean", ref, dims)
-    square = row.compute(f"{name}_square", "({0} - {1}) * ({0} - {1})", dtype, ref.shape, ref, mean)
-    total = row.reduce(f"{name}_sum", "sum", square, dims)
+    mean = _wide_mean(row, f"{name}_mean", ref, dims)
+    square = row.compute(f"{name}_square", "({0} - {1}) * ({0} - {1})", mean.buffer.dtype, ref.shape, ref, mean)
+    squares = row.fold(f"{name}_squares", "sum", square, dims)
     correction = instruction.options.get("correction", 1)
     count = max(_count(ref, dims) - (1 if correction is None else correction), 0)
-    variance = row.compute(name, f"{{0}} / {literal(count, dtype)}", dtype, total.shape, total)
-    return [variance, mean]
+    variance = _share(row, f"{name}_wide", squares, count)
+    return [row.narrowed(name, variance, dtype), row.narrowed(f"{name}_mean", mean, dtype)]
 
 
 def _var(row: Row, instruction: Instruction) -> Ref:

@@ -103,6 +103,14 @@ class Row:
 
     def reduce(self, name: str, fold: str, ref: Ref, dims: Sequence[int]) -> Ref:
         """`ref` folded over `dims`, which stay as dimensions of size one."""
+        return self.narrowed(name, self.fold(name, fold, ref, dims), ref.buffer.dtype)
+
+    def narrowed(self, name: str, ref: Ref, dtype: torch.dtype) -> Ref:
+        """`ref` in `dtype`, in which it is wanted; what is summed may be of another."""
+        return ref if ref.buffer.dtype == dtype else self.compute(name, "{0}", dtype, ref.shape, ref)
+
+    def fold(self, name: str, fold: str, ref: Ref, dims: Sequence[int]) -> Ref:
+        """`reduce`, but sums of float32 are float64: of blocks of these, where they lie in line."""
         rank = len(ref.shape)
         folded = sorted({dim % rank for dim in dims}) if dims else list(range(rank))
         kept = [dim for dim in range(rank) if dim not in folded]
@@ -113,6 +121,8 @@ class Row:
             raise CannotEmitError("a reduction over nothing")
         if count == 1:
             return ref
+        if fold == "sum" and dtype == torch.float32:
+            name, dtype = f"{name}_wide", torch.float64
         target = self.new(name, dtype, [ref.shape[dim] for dim in kept])
         self.statements.append(Reduce(target, fold, argument, self.source))
         shape = tuple(1 if dim in folded else size for dim, size in enumerate(ref.shape))
@@ -235,7 +245,7 @@ RESERVED = {
     *("and", "auto", "bool", "case", "catch", "char", "class", "const", "default", "delete", "do", "double", "else"),
     *("enum", "float", "for", "if", "int", "long", "new", "not", "operator", "or", "register", "return", "short"),
     *("signed", "static", "struct", "switch", "template", "this", "typename", "union", "unsigned", "using", "void"),
-    *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor"),
+    *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor", "begin"),
 }
 """Names that a value cannot have in the emitted code."""
 

@@ -31,9 +31,9 @@ _ANY: dict[Any, str] = {
     aten.abs.default: "({0} < 0 ? -{0} : {0})",
     aten.maximum.default: "unspool::larger({0}, {1})",
     aten.minimum.default: "unspool::smaller({0}, {1})",
-    aten.clamp_min.default: "unspool::larger({0}, {1})",
+    aten.clamp_min.default: "unspool::at_least({0}, {1})",
     aten.clamp_min.Tensor: "unspool::larger({0}, {1})",
-    aten.clamp_max.default: "unspool::smaller({0}, {1})",
+    aten.clamp_max.default: "unspool::at_most({0}, {1})",
     aten.clamp_max.Tensor: "unspool::smaller({0}, {1})",
     aten.relu.default: "({0} < 0 ? T(0) : {0})",
     aten.square.default: "{0} * {0}",
@@ -71,8 +71,8 @@ _REAL: dict[Any, str] = {
     aten.trunc.default: "std::trunc({0})",
     aten.round.default: "std::nearbyint({0})",
     aten.silu.default: "{0} / (1 + unspool::exp(-{0}))",
-    aten.hardsigmoid.default: "unspool::smaller(unspool::larger({0} + 3, T(0)), T(6)) / 6",
-    aten.hardswish.default: "{0} * unspool::smaller(unspool::larger({0} + 3, T(0)), T(6)) / 6",
+    aten.hardsigmoid.default: "unspool::at_most(unspool::at_least({0} + 3, T(0)), T(6)) / 6",
+    aten.hardswish.default: "{0} * unspool::at_most(unspool::at_least({0} + 3, T(0)), T(6)) / 6",
     aten.mish.default: "{0} * unspool::tanh(unspool::log1p(unspool::exp({0})))",
     aten.pow.Tensor_Tensor: "std::pow({0}, {1})",
     aten.pow.Scalar: "std::pow({0}, {1})",
@@ -104,6 +104,11 @@ _BITS: dict[Any, str] = {
 """The same for truth values of truth values."""
 
 
+_NOT_OF_INTEGERS = {aten.div.Tensor, aten.div.Scalar, aten.addcdiv.default}
+_NOT_OF_TRUTHS = {aten.neg.default, aten.abs.default, aten.relu.default, aten.addcmul.default, aten.addcdiv.default}
+"""What torch refuses, but may have traced."""
+
+
 def expression(operation: Any, constants: tuple[Any, ...], options: dict[str, Any], result: torch.dtype) -> str:
     """An operation as an expression, with `{0}`, `{1}`, ... for its arguments and `T` for their type.
 
@@ -125,11 +130,11 @@ def expression(operation: Any, constants: tuple[Any, ...], options: dict[str, An
         text = _REAL.get(operation, text)
     elif result is torch.bool:
         text = _LOGIC.get(operation, _BITS.get(operation, text))
-    elif operation in {aten.div.Tensor, aten.div.Scalar}:
+    elif operation in _NOT_OF_INTEGERS:
         text = None
     scale = options.pop("value", 1)
     options.pop("dtype", None)
-    if text is None or options or (result is torch.bool and operation in {aten.neg.default, aten.abs.default}):
+    if text is None or options or (result is torch.bool and operation in _NOT_OF_TRUTHS):
         raise CannotEmitError(f"{operation} has no C++ form for results of {str(result).removeprefix('torch.')}")
     return text.replace("{value} * ", "" if scale == 1 else f"{literal(scale, result)} * ")
 
@@ -153,23 +158,27 @@ def _special(operation: Any, constants: tuple[Any, ...], options: dict[str, Any]
     if operation in {aten.masked_fill.Scalar, aten.masked_fill.Tensor}:
         return "({1} ? {2} : {0})"
     if operation is aten.hardtanh.default:
-        return f"unspool::smaller(unspool::larger({{0}}, {number(1, -1)}), {number(2, 1)})"
+        return f"unspool::at_most(unspool::at_least({{0}}, {number(1, -1)}), {number(2, 1)})"
     if operation in {aten.clamp.default, aten.clamp.Tensor}:
         low, high = (len(constants) > k and constants[k] is not None for k in (1, 2))
-        inner = "unspool::larger({0}, {1})" if low else "{0}"
-        return f"unspool::smaller({inner}, {{2}})" if high else inner
+        # Of two zeros, torch has the bound if it is a tensor, and else the number.
+        least, most = ("larger", "smaller") if operation is aten.clamp.Tensor else ("at_least", "at_most")
+        inner = f"unspool::{least}({{0}}, {{1}})" if low else "{0}"
+        return f"unspool::{most}({inner}, {{2}})" if high else inner
     if not result.is_floating_point:
         return None
-    if operation is aten.pow.Tensor_Scalar and constants[1] in (2, 3, 0.5, -1, 1):
-        known = {2: "{0} * {0}", 3: "{0} * {0} * {0}", 0.5: "std::sqrt({0})", -1: "1 / {0}", 1: "{0}"}
-        return known[constants[1]]
     if operation is aten.pow.Tensor_Scalar:
-        return "std::pow({0}, {1})"
+        return _POWERS.get(constants[1], "std::pow({0}, {1})")
     if operation is aten.leaky_relu.default:
         return f"({{0}} > 0 ? {{0}} : {number(1, 0.01)} * {{0}})"
+    if operation is aten.threshold.default:
+        return f"({{0}} <= {number(1, 0)} ? {number(2, 0)} : {{0}})"
     if operation is aten.elu.default:
-        alpha, scale, inner = number(1, 1), number(2, 1), number(3, 1)
-        return f"{scale} * ({{0}} > 0 ? {{0}} : {alpha} * unspool::expm1({inner} * {{0}}))"
+        alpha, scale, inner = (constants[k] if len(constants) > k else 1 for k in (1, 2, 3))
+        return _elu(alpha * scale, scale, inner, result)
+    if operation is aten.celu.default:
+        alpha = constants[1] if len(constants) > 1 else 1
+        return _elu(alpha, 1, 1 / alpha, result)
     if operation is aten.softplus.default:
         beta, threshold = number(1, 1), number(2, 20)
         return f"({{0}} * {beta} > {threshold} ? {{0}} : unspool::log1p(unspool::exp({{0}} * {beta})) / {beta})"
@@ -179,8 +188,26 @@ def _special(operation: Any, constants: tuple[Any, ...], options: dict[str, Any]
         scale = literal(math.sqrt(2 / math.pi), result)
         return f"T(0.5) * {{0}} * (1 + unspool::tanh({scale} * ({{0}} + T(0.044715) * {{0}} * {{0}} * {{0}})))"
     if operation is aten.lerp.Scalar or operation is aten.lerp.Tensor:
-        return "({2} < T(0.5) ? {0} + {2} * ({1} - {0}) : {1} - ({1} - {0}) * (1 - {2}))"
+        return "(std::fabs({2}) < T(0.5) ? {0} + {2} * ({1} - {0}) : {1} + ({2} - 1) * ({1} - {0}))"
     return None
+
+
+_POWERS = {
+    2: "{0} * {0}",
+    3: "{0} * {0} * {0}",
+    1: "{0}",
+    0.5: "std::sqrt({0})",
+    -0.5: "1 / std::sqrt({0})",
+    -1: "1 / {0}",
+    -2: "1 / ({0} * {0})",
+}
+"""By exponent, what torch computes instead of a power: the square root of minus infinity is NaN."""
+
+
+def _elu(negative: float, positive: float, inner: float, dtype: torch.dtype) -> str:
+    """With the factors of negative numbers, of positive ones, and of what the exponential is taken of."""
+    below = f"{literal(negative, dtype)} * unspool::expm1({literal(inner, dtype)} * {{0}})"
+    return f"({{0}} < 0 ? {below} : {literal(positive, dtype)} * {{0}})"
 
 
 CONDITIONS: dict[Any, int] = {
@@ -217,7 +244,10 @@ def literal(number: Any, dtype: torch.dtype) -> str:
     if not dtype.is_floating_point:
         if not isinstance(number, int):
             raise CannotEmitError(f"{number!r} is no number of type {dtype}")
-        return f"{TYPES[dtype]}({int(number)})"
+        range_ = torch.iinfo(dtype)
+        if not range_.min <= number <= range_.max:  # torch refuses some of these, and wraps others around
+            raise CannotEmitError(f"{number!r} is out of the range of {dtype}")
+        return f"{TYPES[dtype]}({f'{number + 1} - 1' if number == range_.min else int(number)})"
     number = float(number)
     if math.isnan(number):
         return f"{TYPES[dtype]}(NAN)"

@@ -18,6 +18,8 @@ from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 ALIGNED = 64
 APART = 5 * 64
 """Bytes between the buffers of a row: a cache has few places for what is a power of two apart, as vectors often are."""
+TERMS = 128
+"""How many float32 are summed before they are added to those before them, in float64."""
 FOLDS = {"sum": ("+=", 0.0), "max": ("larger", -math.inf), "min": ("smaller", math.inf), "argmax": ("exceeds", 0)}
 
 
@@ -242,16 +244,48 @@ class _Body:
         lines = list(self._lines())
         if self._sums_vectors:
             return self._vectors(folds, "".join(lines))
-        sums = [each.target.buffer.name + "_fold" for each in folds if each.fold == "sum"]
-        simple = all(each.fold == "sum" for each in folds)
+        sums = [self._summed_in(each) for each in folds if each.fold == "sum"]
         pragma = "#pragma omp simd" + (f" reduction(+ : {', '.join(sums)})" if sums else "") + "\n"
-        inner = self._nest(self._kept, len(self._dims), "".join(lines), pragma if simple else "")
+        pragma = pragma if self._is_simple() else ""
+        parts = [each.target.buffer.name for each in folds if self._has_parts(each)]
+        if parts:
+            inner = self._nest(self._kept, len(self._dims) - 1, self._in_blocks(parts, "".join(lines), pragma), "")
+        else:
+            inner = self._nest(self._kept, len(self._dims), "".join(lines), pragma)
         fixed = "".join(self._fixed.values())
         if not folds:
             return "{\n" + indent(fixed + inner, "  ") + "}\n" if fixed else inner
         starts = "".join(map(self._start, folds))
         ends = "".join(self._write(each.target, f"{each.target.buffer.name}_fold", self._kept) for each in folds)
         return self._nest(0, self._kept, fixed + starts + inner + ends, "")
+
+    def _is_simple(self) -> bool:
+        """Whether compilers can fold many elements at a time."""
+        return all(each.fold == "sum" for each in self._loop.statements if isinstance(each, Reduce))
+
+    def _has_parts(self, each: Reduce) -> bool:
+        """Whether numbers are summed in their own type, a block at a time, and blocks in a wider one."""
+        wider = each.target.buffer.dtype != each.argument.buffer.dtype
+        return each.fold == "sum" and wider and self._is_simple() and not self._sums_vectors
+
+    def _summed_in(self, each: Reduce) -> str:
+        """The variable that elements are added to."""
+        return f"{each.target.buffer.name}_{'part' if self._has_parts(each) else 'fold'}"
+
+    def _in_blocks(self, names: Sequence[str], body: str, pragma: str) -> str:
+        """The innermost loop, with sums of blocks that are added to the whole."""
+        last = len(self._dims) - 1
+        index, size = f"i{last}", self._dims[last]
+        blocks = -(-size // TERMS)
+        step = -(-size // blocks // ALIGNED) * ALIGNED if blocks > 1 else size
+        first, end = ("begin", f"begin + {step}") if blocks > 1 else ("0", str(size))
+        if blocks > 1 and size % step:
+            end = f"({end} < {size} ? {end} : {size})"
+        starts = "".join(f"float {name}_part = 0;\n" for name in names)
+        loop = f"for (int64_t {index} = {first}; {index} < {end}; {index}++) {{\n{indent(body, '  ')}}}\n"
+        ends = "".join(f"{name}_fold += {name}_part;\n" for name in names)
+        head = f"for (int64_t begin = 0; begin < {size}; begin += {step}) " if blocks > 1 else ""
+        return f"{head}{{\n{indent(starts + pragma + loop + ends, '  ')}}}\n"
 
     def _lies_in_line(self) -> bool:
         (ref,) = self._loop.statements[0].reads()
@@ -311,7 +345,7 @@ class _Body:
                 source = each.source
                 yield _comment(source)
             if isinstance(each, Reduce):
-                own = each.target.buffer.name + "_fold"
+                own = self._summed_in(each)
                 if self._sums_vectors:
                     own = self._element(each.target, self._kept)
                 value = self._read(each.argument)

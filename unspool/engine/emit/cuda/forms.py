@@ -64,6 +64,13 @@ REAL: dict[Any, str] = {
 """The same for what only floating-point numbers have; `T` is their type."""
 
 
+WRAPPED: set[Any] = {
+    *(aten.add.Tensor, aten.add.Scalar, aten.sub.Tensor, aten.sub.Scalar, aten.rsub.Scalar),
+    *(aten.mul.Tensor, aten.mul.Scalar, aten.addcmul.default, aten.neg.default, aten.square.default),
+}
+"""What may leave the range of int64, and then wraps around, as torch's does: in C++ only unsigned numbers do."""
+
+
 def has_form(instruction: Instruction) -> bool:
     """Whether an instruction can be a line of CUDA."""
     (result, *others) = instruction.results
@@ -122,7 +129,10 @@ def computes(instructions: Iterable[Instruction]) -> list[str]:
     for each in instructions:
         result, (kind, *_) = each.results[0], [*_dtypes(each), torch.bool]
         arguments = [named(a) if isinstance(a, Value) else _number(a, kind) for a in each.arguments]
-        text = (FORMS.get(each.operation) or REAL[each.operation]).format(*arguments)
+        form = FORMS.get(each.operation) or REAL[each.operation]
+        if kind == torch.int64 and each.operation in WRAPPED:
+            arguments, form = [f"((unsigned long long){a})" for a in arguments], f"(long long)({form})"
+        text = form.format(*arguments)
         lines.append(f"const {TYPES[result.dtype]} {named(result)} = {text.replace('T(', f'{TYPES[kind]}(')};")
     return lines
 
