@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -36,26 +35,3 @@ def emitter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv("UNSPOOL_EMIT", raising=False)
     else:
         monkeypatch.setenv("UNSPOOL_EMIT", "interpreted")
-
-
-@pytest.fixture(autouse=True)
-def failed_plans() -> Iterator[list[str]]:
-    """What the engine logs of plans that failed. It then runs the plain loop, which would hide a bug of a plan.
-
-    A test that makes a plan fail clears the list.
-    """
-    messages: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if "its plan failed" in record.getMessage():
-                messages.append(record.getMessage())
-
-    log, listener = logging.getLogger("unspool"), Listener()
-    level = log.level
-    log.setLevel(logging.INFO)
-    log.addHandler(listener)
-    yield messages
-    log.removeHandler(listener)
-    log.setLevel(level)
-    assert not messages

@@ -23,10 +23,10 @@ TOGETHER = 12
 """How many cells are compiled at once."""
 
 
-def outcomes(first: int, cells: int, *, strict: bool, out: Path) -> Iterator[Outcome]:
+def outcomes(first: int, cells: int, *, out: Path) -> Iterator[Outcome]:
     """What becomes of each cell: half of them are compiled, for all policies, the others interpreted."""
     for start in range(first, first + cells, TOGETHER):
-        cases = [Case(seed, strict=strict) for seed in range(start, min(start + TOGETHER, first + cells))]
+        cases = [Case(seed) for seed in range(start, min(start + TOGETHER, first + cells))]
         if start // TOGETHER % 2:
             found = check_compiled(cases, every_policy=True)
         else:
@@ -59,7 +59,6 @@ def main() -> int:
     parser.add_argument("--cells", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the seed of the first cell")
     parser.add_argument("--out", type=Path, default=Path("build/soak"))
-    parser.add_argument("--strict", action="store_true", help="gradients must be None where the plain loop's are")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -68,7 +67,7 @@ def main() -> int:
     cache = arguments.out / "cache"
     os.environ["UNSPOOL_CACHE"] = str(cache.resolve())
     found, began = list[Outcome](), time.monotonic()
-    for each in outcomes(arguments.first, arguments.cells, strict=arguments.strict, out=arguments.out):
+    for each in outcomes(arguments.first, arguments.cells, out=arguments.out):
         found.append(each)
         for fault in each.faults:
             print(f"\nseed {each.seed}: {fault}\n\n{each.source}", flush=True)

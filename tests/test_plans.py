@@ -158,13 +158,13 @@ def test_a_plan_does_not_keep_weights_or_inputs() -> None:
 def test_a_call_like_the_last_one_is_seen_at_a_glance(cell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[Any] = []
 
-    class Noted(planning.Watch):
+    class Noted(planning.Fingerprint):
         def __init__(self, cell: Any) -> None:
             looks.append(cell)
             super().__init__(cell)
 
     dynamic_rnn(cell, torch.randn(2, 5, 3), dtype=torch.float32)
-    monkeypatch.setattr(planning, "Watch", Noted)
+    monkeypatch.setattr(planning, "Fingerprint", Noted)
     found, _ = dynamic_rnn(cell, torch.ones(3, 7, 3), dtype=torch.float32)
     assert not looks
     cell.note = 3

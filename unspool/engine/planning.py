@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -268,11 +268,8 @@ def _make(
                 raise CannotPlanError(Code.IMPURE, message)
             changes = fingerprint_of(stand_in).differences(before)
             if changes:
-                raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {', '.join(changes)}")
-
-        def check_pure(run: Callable[[], Any]) -> None:
-            rehearse(run, before.codes)
-            check_unchanged()
+                named = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
+                raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}")
 
         try:
             traced = trace(
@@ -284,7 +281,7 @@ def _make(
                 same_containers=same_containers,
                 adjoint=adjoint,
                 memory=leaves,
-                rehearse=check_pure,
+                rehearse=lambda run: rehearse(run, before.codes, check_unchanged),
             )
             check_unchanged()  # by code that runs backward
         except CannotPlanError:

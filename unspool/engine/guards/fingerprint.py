@@ -156,10 +156,16 @@ class Fingerprint:
         before = {(number, slot): mark for number, slot, mark in key}
         now = {(number, slot): mark for number, slot, mark in self.key}
         changed = [place for place in {**before, **now} if before.get(place) != now.get(place)]
-        places = [(number, slot) for number, slot in changed if tensors or slot != TENSOR]
-        # Numbers follow the order of discovery: past the first change in structure, they may mean something else.
-        named = [_joined(self.nodes[number].path, slot) for number, slot in places if number < len(self.nodes)]
-        return list(dict.fromkeys(name for name in named if name)) or ["the structure of the cell"] * bool(places)
+        known = 1 + max(number for number, _, _ in key)
+        # Numbers follow the order of discovery: what is new has a number that nothing had, or that of something else.
+        places = [(number, slot) for number, slot in changed if number < known and (tensors or slot != TENSOR)]
+        named = [self._place(number, slot) for number, slot in places if number < len(self.nodes)]
+        return list(dict.fromkeys(named)) or ["its structure"] * bool(places)
+
+    def _place(self, number: int, slot: str) -> str:
+        """A slot by name; for one of a container, the container."""
+        inside = slot == TENSOR or slot.startswith(("[", " "))
+        return _joined(self.nodes[number].path, "" if inside else slot)
 
     # -- marks --------------------------------------------------------------------------------------------------------
 
@@ -195,11 +201,11 @@ class Fingerprint:
         if isinstance(value, Tensor):
             self.tensors.append(value)
             self.nodes.append(Node(value, path, None, [], parent))
-            ordinary = type(value) in (nn.Parameter, nn.Buffer)
+            ordinary = type(value) in (Tensor, nn.Parameter, nn.Buffer)
             kind = Tensor if ordinary else type(value)
             look = (kind, value.shape, value.dtype, value.device, value.requires_grad)
             self._entries.append((number, TENSOR, look))
-            if value.__dict__:
+            if ordinary and value.__dict__:
                 self.nodes[number] = Node(value, path, _read_attributes, list(value.__dict__), parent)
                 self._queue.append((number, tolerant))
             return number

@@ -43,12 +43,13 @@ TRANSPARENT = (f"{TORCH}/__init__.py", f"{TORCH}/backends/", f"{TORCH}/random.py
 """Files of torch through which a step reads torch's own switches."""
 
 
-def rehearse(run: Callable[[], Any], reached: dict[int, types.CodeType]) -> None:
+def rehearse(run: Callable[[], Any], reached: dict[int, types.CodeType], check: Callable[[], None]) -> None:
     """Runs a step twice.
 
     Args:
         run: the step, with tensors that have no values.
         reached: the code that its fingerprint has reached, by identity.
+        check: raises if something is not as it was before the step ran.
 
     Raises:
         CannotPlanError: if it is not the same both times, or does something besides.
@@ -58,6 +59,7 @@ def rehearse(run: Callable[[], Any], reached: dict[int, types.CodeType]) -> None
         first = _record(run)
     witness.check()  # the step may have caught the error
     second = _record(run)
+    check()
     if first != second:
         raise CannotPlanError(
             Code.IMPURE, "the step does not compute the same twice, so that a plan would repeat one of its ways"

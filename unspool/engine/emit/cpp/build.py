@@ -25,6 +25,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 
 from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.reasons import Code
 
 FLAGS = (
     "-std=c++17",
@@ -126,7 +127,7 @@ class _Compilation:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 raise
         except (OSError, RuntimeError) as error:  # RuntimeError: no more threads
-            raise CannotEmitError(f"{self._compiler} cannot be started: {error}") from error
+            raise CannotEmitError(f"{self._compiler} cannot be started: {error}", Code.COMPILER_FAILED) from error
 
     @property
     def has_ended(self) -> bool:
@@ -141,7 +142,7 @@ class _Compilation:
         """
         with self._working:
             if self._library is None:
-                raise CannotEmitError(self._error)
+                raise CannotEmitError(self._error, Code.COMPILER_FAILED)
             return self._library
 
     def _start(self, command: tuple[str, ...], source: str) -> None:
@@ -178,7 +179,9 @@ class _Compilation:
                 if path is self._kept:
                     path.unlink(missing_ok=True)
                 why = str(error).removeprefix(f"{path}: ")
-                raise CannotEmitError(f"what {self._compiler} has made cannot be loaded: {why}") from error
+                raise CannotEmitError(
+                    f"what {self._compiler} has made cannot be loaded: {why}", Code.COMPILER_FAILED
+                ) from error
         except CannotEmitError as error:
             self._error = str(error)
         except Exception as error:
@@ -193,18 +196,22 @@ class _Compilation:
             _, complaints = process.communicate(source, timeout=LONGEST)
         except subprocess.TimeoutExpired:
             self._kill()
-            raise CannotEmitError(f"{self._compiler} failed: it took more than {LONGEST} seconds") from None
+            raise CannotEmitError(
+                f"{self._compiler} failed: it took more than {LONGEST} seconds", Code.COMPILER_FAILED
+            ) from None
         text = complaints.decode(errors="replace").strip()
         if text:
             log.debug("%s says:\n%s", self._compiler, text)
         if process.returncode < 0:
-            raise CannotEmitError(f"{self._compiler} failed: it was ended by signal {-process.returncode}")
+            raise CannotEmitError(
+                f"{self._compiler} failed: it was ended by signal {-process.returncode}", Code.COMPILER_FAILED
+            )
         if process.returncode:
             lines = text.splitlines() or [f"exit status {process.returncode}, no message"]
             first = next((line for line in lines if "error" in line), lines[0])
-            raise CannotEmitError(f"{self._compiler} failed: {first}")
+            raise CannotEmitError(f"{self._compiler} failed: {first}", Code.COMPILER_FAILED)
         if not self._binary.is_file():
-            raise CannotEmitError(f"{self._compiler} failed: it has made nothing")
+            raise CannotEmitError(f"{self._compiler} failed: it has made nothing", Code.COMPILER_FAILED)
 
     def _kill(self) -> None:
         """Ends the compiler and what it has started."""
@@ -227,17 +234,17 @@ def compiler() -> tuple[str, ...]:
         CannotEmitError: if there is none.
     """
     if os.name != "posix":
-        raise CannotEmitError(f"compilers are used on POSIX systems, and this is {os.name}")
+        raise CannotEmitError(f"compilers are used on POSIX systems, and this is {os.name}", Code.NO_COMPILER)
     wanted = os.environ.get("CXX")
     try:
         candidates = [shlex.split(wanted)] if wanted else [["g++"], ["clang++"]]
     except ValueError as error:
-        raise CannotEmitError(f"no C++ compiler: $CXX, {wanted}, is no command: {error}") from None
+        raise CannotEmitError(f"no C++ compiler: $CXX, {wanted}, is no command: {error}", Code.NO_COMPILER) from None
     for command in candidates:
         if command and shutil.which(command[0]):
             return tuple(command)
     looked = f"$CXX, {wanted}" if wanted else "g++ or clang++"
-    raise CannotEmitError(f"no C++ compiler: looked for {looked}")
+    raise CannotEmitError(f"no C++ compiler: looked for {looked}", Code.NO_COMPILER)
 
 
 def _key(source: str, command: tuple[str, ...]) -> str:
@@ -246,7 +253,7 @@ def _key(source: str, command: tuple[str, ...]) -> str:
     try:
         about = found.stat()
     except OSError as error:  # gone just now
-        raise CannotEmitError(f"no C++ compiler: {error}") from error
+        raise CannotEmitError(f"no C++ compiler: {error}", Code.NO_COMPILER) from error
     parts = (source, *command, found, about.st_size, about.st_mtime_ns, *FLAGS, *_for_this_machine(), _cpu())
     return hashlib.sha256(_encoded("\0".join(map(str, parts)))).hexdigest()[:40]
 
