@@ -114,7 +114,7 @@ class _Compilation:
     def __init__(self, command: tuple[str, ...], source: str, kept: Path | None) -> None:
         self._compiler, self._kept = shlex.join(command), kept
         self._library: ctypes.CDLL | None = None
-        self._error: str | None = None
+        self._error = ""
         # Held until it is known what came out. An interrupted `Thread.join` takes its thread for ended (bpo-45274).
         self._working = threading.Lock()
         self._working.acquire()
