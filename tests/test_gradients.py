@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import unspool
 from tests.zoo import ZOO, inputs_for
 from unspool import bidirectional_dynamic_rnn, dynamic_rnn, static_rnn
 from unspool.structure import flatten, map_structure, unflatten_as
@@ -156,3 +157,29 @@ def test_double_backward() -> None:
 
     run(inputs)
     assert torch.autograd.gradgradcheck(run, (inputs,))
+
+
+def test_gradients_of_gradients_refuse_a_cell_that_has_changed_since() -> None:
+    """They run the step again: with another number in it, they would be those of another loop."""
+
+    class Scaled(unspool.RNNCell):
+        state_size = output_size = 3
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = 0.5
+
+        def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+            h = torch.tanh(x + self.scale * h)
+            return h, h
+
+    cell, inputs = Scaled(), torch.randn(2, 4, 3, requires_grad=True)
+    outputs, _ = unspool.dynamic_rnn(cell, inputs, dtype=torch.float32)
+    cell.scale = 0.7
+    with pytest.raises(RuntimeError, match=r"Scaled has changed since the loop ran \(scale\), .*create_graph"):
+        torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
+    cell.scale = 0.5
+    outputs, _ = unspool.dynamic_rnn(cell, inputs, dtype=torch.float32)
+    cell.note = "read by nobody"
+    (gradient,) = torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
+    assert gradient.requires_grad

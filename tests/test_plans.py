@@ -12,10 +12,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import unspool
 from tests.cells import Duck
 from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
-from unspool import AttentionWrapper, LSTMCell, LuongAttention, MultiRNNCell, Recompute, RNNCell, dynamic_rnn
+from unspool import (
+    AttentionWrapper,
+    LSTMCell,
+    LuongAttention,
+    MultiRNNCell,
+    Recompute,
+    RNNCell,
+    dynamic_rnn,
+    static_rnn,
+)
 from unspool.engine import Options, planning
 from unspool.engine.phase import Phase
 from unspool.engine.plan import Plan
@@ -305,3 +315,36 @@ def test_inputs_with_one_gradient_have_it_in_memory_of_their_own() -> None:
     found = torch.autograd.grad(outputs.sum(), (one, other))
     assert torch.equal(*found)
     assert found[0].data_ptr() != found[1].data_ptr()
+
+
+class Bare:
+    """A cell that is no module, compares by value, and has slots alone."""
+
+    __slots__ = ("__weakref__", "output_size", "scale", "state_size")
+
+    def __init__(self, scale: float) -> None:
+        self.state_size = self.output_size = 3
+        self.scale = scale
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bare) and self.scale == other.scale
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def zero_state(self, batch_size: int, dtype: torch.dtype) -> Tensor:
+        return torch.zeros(batch_size, 3, dtype=dtype)
+
+    def __call__(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.tanh(x + self.scale * h)
+        return h, h
+
+
+def test_a_cell_need_not_be_hashable() -> None:
+    inputs = torch.randn(2, 4, 3)
+    for cell in (Bare(0.5), Bare(0.7)):
+        for _ in range(2):
+            outputs, _ = dynamic_rnn(cell, inputs, dtype=torch.float32)
+            expected, _ = static_rnn(cell, list(inputs.unbind(1)), dtype=torch.float32)
+            torch.testing.assert_close(outputs, torch.stack(expected, 1), rtol=1e-6, atol=1e-6)
+        assert unspool.explain(cell, inputs, dtype=torch.float32).planned
+    assert unspool.explain(Bare(0.5), inputs, dtype=torch.float32).planned

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import unspool
 from tests.row_rule_cases import CASES, ELSEWHERE, Case, Given
 from unspool.engine.along import ALONG
 from unspool.engine.any_rows import AnyRows, rows_symbol, without_reports
 from unspool.engine.graph import aten
 from unspool.engine.labels import SHARED, SUMMED, Axis, Label
-from unspool.engine.reasons import CannotPlanError
+from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.row_rules import ELEMENTWISE, RULES, SIZED
 from unspool.engine.rows import follow_rows
 from unspool.engine.sums import BILINEAR, LINEAR, LINEAR_IN_THE_FIRST, PUTS
@@ -201,3 +202,25 @@ def test_with_rows_in_any_argument_an_operation_is_refused_or_right(case: Case) 
 def test_every_rule_is_tested() -> None:
     tables = {*ALONG, *RULES, *ELEMENTWISE, *SIZED, *LINEAR, *LINEAR_IN_THE_FIRST, *PUTS, *BILINEAR}
     assert tables - {case.target for case in CASES} <= ELSEWHERE
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_state_for_filters_is_refused(dtype: torch.dtype) -> None:
+    """Every row is folded with the states of all rows."""
+
+    class Filtering(unspool.RNNCell):
+        state_size = output_size = torch.Size([4, 1])
+
+        def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+            h = torch.tanh(torch.nn.functional.conv1d(x, h).sum(1)).unsqueeze(2)
+            return h, h
+
+    inputs = torch.randn(3, 5, 4, 4, dtype=dtype)
+    state = torch.randn(3, 4, 1, dtype=dtype)
+    explanation = unspool.explain(Filtering(), inputs, initial_state=state)
+    assert not explanation.planned
+    assert explanation.reason is not None
+    assert explanation.reason.code in (Code.MIXED_ROWS, Code.ROW_COUNT)
+    outputs, _ = unspool.dynamic_rnn(Filtering(), inputs, [5, 2, 3], initial_state=state)
+    expected, _ = unspool.static_rnn(Filtering(), list(inputs.unbind(1)), state, sequence_length=[5, 2, 3])
+    torch.testing.assert_close(outputs, torch.stack(expected, 1), rtol=0, atol=0)
