@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tests.cells import Nested, Pair, Plus1
-from unspool import DropoutWrapper, GRUCell, LSTMCell, MultiRNNCell, RNNCell, TensorArray, dynamic_rnn
+from unspool import (
+    DropoutWrapper,
+    GRUCell,
+    LSTMCell,
+    MultiRNNCell,
+    PerformanceWarning,
+    RNNCell,
+    TensorArray,
+    dynamic_rnn,
+)
 from unspool.decode import (
     BasicDecoder,
     BasicDecoderOutput,
@@ -348,6 +357,7 @@ def test_the_bound_does_not_touch_what_ends_in_time_or_was_told_when(monkeypatch
     monkeypatch.setattr(dynamic_decode_module, "DEFAULT_BOUND", 4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", PerformanceWarning)
         assert dynamic_decode(Counting(4, 2))[2].tolist() == [4, 2]
         assert dynamic_decode(Counting(9, 2), maximum_iterations=7)[2].tolist() == [7, 2]
         helper = TrainingHelper(torch.zeros(2, T, D), [6, 5])  # it knows its own end

@@ -24,6 +24,7 @@ from unspool.loops.arguments import begin, check_state_rows
 from unspool.loops.tensors import as_tensors
 from unspool.step import gradient_sources, step
 from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure
+from unspool.tracers import recorder
 
 IN_BLOCKS = ("cuda",)
 """Devices on which launching a step takes longer than the step."""
@@ -261,6 +262,8 @@ class BasicDecoder(Decoder):
 
     def _model(self, kind: Callable[..., Any], *details: Any) -> Any:
         """The cell and the layer as one cell, always the same for the same details."""
+        if recorder() is not None:  # sizes are no numbers then
+            return kind(self.cell, self.output_layer, *details)
         key = (kind, id(self.cell), id(self.output_layer), repr(details))
         if key not in self.models:
             self.models[key] = kind(self.cell, self.output_layer, *details)

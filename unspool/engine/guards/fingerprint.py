@@ -60,8 +60,10 @@ UNSEEN: tuple[type, ...] = (
 
 Key = tuple[tuple[int, str, Hashable], ...]
 """For each slot of each object, by the number of the object: what tells its value from others."""
-TENSOR = " as a tensor"
-"""The slot under which a tensor's shape is noted."""
+TENSOR, SPECIAL = " as a tensor", "special methods"
+"""The slots under which a tensor's shape, and the special methods of a library's class, are noted."""
+UNREAD = (TENSOR, SPECIAL)
+"""What a step that runs again need not find unchanged: it is given its tensors, and tracers patch modules."""
 
 
 class CannotGuardError(Exception):
@@ -158,7 +160,7 @@ class Fingerprint:
         changed = [place for place in {**before, **now} if before.get(place) != now.get(place)]
         known = 1 + max(number for number, _, _ in key)
         # Numbers follow the order of discovery: what is new has a number that nothing had, or that of something else.
-        places = [(number, slot) for number, slot in changed if number < known and (tensors or slot != TENSOR)]
+        places = [(number, slot) for number, slot in changed if number < known and (tensors or slot not in UNREAD)]
         named = [self._place(number, slot) for number, slot in places if number < len(self.nodes)]
         return list(dict.fromkeys(named)) or ["its structure"] * bool(places)
 
@@ -223,8 +225,9 @@ class Fingerprint:
                 raise CannotGuardError(f"{path or 'the cell'}, a {_kind(value)}, whose changes cannot be seen")
             read, names = (None, []) if slots is None or opaque else slots
             self.nodes.append(Node(value, path, read, names, parent))
+            self._entries.append((number, "", Same(value.__class__)))
             if opaque:
-                self._entries.append((number, "", ("opaque", id(value))))
+                self._entries.append((number, "itself", id(value)))
                 return number
         self._queue.append((number, tolerant))
         return number
@@ -339,7 +342,7 @@ class Fingerprint:
         start = len(node.names) - len(kind.__dict__)
         if is_fixed_class(kind):
             special, others = _methods(kind)
-            self._entries.append((number, "special methods", special))
+            self._entries.append((number, SPECIAL, special))
             for place, name, value in others:
                 self._name_or_wait(number, name, value, start + place, implied=False)
             return
@@ -377,7 +380,6 @@ class Fingerprint:
     def _visit_module(self, number: int, module: nn.Module) -> None:
         node, fixed = self.nodes[number], is_fixed_class(module.__class__)
         values = _slots(node)
-        self._entries.append((number, "", Same(module.__class__)))
         self._add_class(module.__class__, (number, 0))
         own = module.__dict__
         registered = sum(len(own[each]) for each in ("_parameters", "_buffers", "_modules"))
@@ -394,7 +396,6 @@ class Fingerprint:
     def _visit_instance(self, number: int, value: Any) -> None:
         node, fixed = self.nodes[number], is_fixed_class(value.__class__)
         values = _slots(node)
-        self._entries.append((number, "", Same(value.__class__)))
         self._add_class(value.__class__, (number, 0))
         for place, (name, each) in enumerate(zip(node.names, values, strict=True)):
             if place == 0:
@@ -444,8 +445,14 @@ def _content_of(value: Any, path: str) -> Reader | None:
 
 def is_fixed_class(kind: type) -> bool:
     """Whether a class is part of Python or of an installed package."""
-    module = sys.modules.get(kind.__module__)
-    return module is not None and is_fixed_module(module)
+    found: Any = sys.modules.get(kind.__module__)
+    if found is None or not is_fixed_module(found):
+        return False
+    for name in kind.__qualname__.split("."):  # a class may say that it is from anywhere
+        found = found.__dict__.get(name)
+        if not isinstance(found, type):
+            return False
+    return found is kind
 
 
 def _joined(path: str, slot: str) -> str:

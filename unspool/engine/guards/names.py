@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 import sysconfig
 import types
 from dataclasses import dataclass
@@ -80,6 +81,9 @@ def names_of(code: types.CodeType) -> Names:
         attributes["environ"] = None
     if not IMPORTING.isdisjoint({*named, *attributes}):
         modules.update(strings)
+    if not {"globals", "vars", "eval", "exec"}.isdisjoint(named):
+        texts = [constant for constant in code.co_consts if isinstance(constant, str)]
+        named.update((name, None) for text in texts for name in re.findall(r"[^\W\d]\w*", text))
     computed = not COMPUTED.isdisjoint({*named, *attributes})
     return Names(tuple(named), tuple(attributes), tuple(modules), computed)
 

@@ -7,6 +7,7 @@ NumPy's generators, and run no code that the fingerprint has not reached.
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
 from collections.abc import Callable, Generator
@@ -26,19 +27,24 @@ from unspool.engine.reasons import CannotPlanError, Code, Line, Reason, line_of_
 PURE = {
     "abc", "abc_data", "annotationlib", "array", "bisect", "builtins", "cmath", "codecs", "collections",
     "collections_abc", "contextlib", "copy", "copyreg", "dataclasses", "datetime", "decimal", "einops", "enum",
-    "fractions", "functools", "heapq", "itertools", "jaxtyping", "keyword", "math", "numbers", "numpy", "operator",
-    "optree", "os", "re", "reprlib", "sre", "sre_compile", "sre_parse", "statistics", "string", "struct", "sympy",
-    "textwrap", "torch", "types", "typing", "unspool", "weakref", "weakrefset",
+    "fractions", "functools", "genericpath", "heapq", "itertools", "jaxtyping", "keyword", "math", "nt", "ntpath",
+    "numbers", "numpy", "operator", "optree", "os", "pathlib", "posix", "posixpath", "re", "reprlib", "sre",
+    "sre_compile", "sre_parse", "statistics", "string", "struct", "sympy", "textwrap", "torch", "types", "typing",
+    "unspool", "weakref", "weakrefset",
 }
 """Modules of Python's and others' whose functions compute something from their arguments alone."""
 IMPURE = {
-    "breakpoint", "cpu_count", "data_ptr", "get_num_interop_threads", "get_num_threads", "getcwd", "getcwdb",
-    "getpid", "getrandom", "id", "initial_seed", "input", "is_grad_enabled", "is_inference_mode_enabled", "listdir",
-    "now", "numpy", "open", "print", "putenv", "scandir", "stat", "system", "times", "today", "tolist", "urandom",
-    "utcnow",
+    "access", "breakpoint", "cpu_count", "data_ptr", "get_num_interop_threads", "get_num_threads", "getcwd",
+    "getcwdb", "getlogin", "getpid", "getrandom", "id", "initial_seed", "input", "is_grad_enabled",
+    "is_inference_mode_enabled", "listdir", "lstat", "now", "numpy", "open", "print", "putenv", "readlink",
+    "scandir", "stat", "system", "times", "today", "tolist", "urandom", "utcnow",
 }
 """Functions in them that do not: they read or change what no guard sees."""
 # fmt: on
+SWITCHES = ("_get_", "_set_", "set_")
+"""How functions of torch begin that read or turn one of its switches."""
+KEPT = {"_get_deterministic_algorithms", "_get_default_device", "set_"}
+"""Those that are part of a plan's key, and what is no switch."""
 TRANSPARENT = (f"{TORCH}/__init__.py", f"{TORCH}/backends/", f"{TORCH}/random.py")
 """Files of torch through which a step reads torch's own switches."""
 
@@ -122,10 +128,14 @@ class _Witness:
     def watching(self) -> Generator[None, None, None]:
         """Watches a block."""
         before: Any = sys.getprofile()
+        collecting = gc.isenabled()
+        gc.disable()  # whose callbacks would run in the middle of the step
         sys.setprofile(self._see)
         try:
             yield
         finally:
+            if collecting:
+                gc.enable()
             # A profiler in C is no function, but can be started again.
             before.enable() if hasattr(before, "enable") else sys.setprofile(before)
 
@@ -133,7 +143,6 @@ class _Witness:
         if event == "call":
             code = frame.f_code
             if id(code) not in self._known and id(code) not in self._reached:
-                self._known.add(id(code))
                 self._see_code(frame, code)
         elif event == "c_call" and not _is_pure(called):
             caller = self._caller(frame)
@@ -141,18 +150,15 @@ class _Witness:
                 self._stop(Code.IMPURE, f"the step calls {_name(called)}, {ONCE}", line_of_frame(caller))
 
     def _see_code(self, frame: types.FrameType, code: types.CodeType) -> None:
-        file = _file(frame)
+        file, module = _file(frame), frame.f_globals.get("__name__", "")
         if not is_fixed(file):
             message = f"the step runs {code.co_name}, which it finds in a way that cannot be followed"
             self._stop(Code.UNGUARDED, message, Line(code.co_filename, code.co_firstlineno, ""))
         caller = frame.f_back
-        if caller is None or not is_library(file) or not self._is_own(caller):
-            return
-        module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0].strip("_") not in PURE:
-            self._known.discard(id(code))  # torch may call it as well
-            message = f"the step calls {module}.{code.co_name}, {ONCE}"
-            self._stop(Code.IMPURE, message, line_of_frame(caller))
+        if not is_library(file) or module.partition(".")[0].strip("_") in PURE:
+            self._known.add(id(code))
+        elif caller is not None and self._is_own(caller):  # and not torch, which may call it as well
+            self._stop(Code.IMPURE, f"the step calls {module}.{code.co_name}, {ONCE}", line_of_frame(caller))
 
     def _is_own(self, frame: types.FrameType) -> bool:
         """Whether code is the step's: in the user's program, or reached in an installed package."""
@@ -187,9 +193,9 @@ def _file(frame: types.FrameType) -> str:
 
 def _is_pure(called: Any) -> bool:
     """Whether a function in C computes something from its arguments alone."""
-    if called.__name__ in IMPURE or called.__name__.startswith("_get_"):
-        return isinstance(getattr(called, "__self__", None), FakeTensor)
-    owner = getattr(called, "__self__", None)
+    name, owner = called.__name__, getattr(called, "__self__", None)
+    if name in IMPURE or name.startswith(SWITCHES):
+        return isinstance(owner, FakeTensor) or name in KEPT
     if owner is None or isinstance(owner, types.ModuleType):
         module = called.__module__ or getattr(owner, "__name__", "builtins")
     else:

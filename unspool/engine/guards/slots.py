@@ -12,6 +12,7 @@ import builtins
 import datetime
 import decimal
 import functools
+import logging
 import operator
 import re
 import types
@@ -65,6 +66,7 @@ SAME: Any = (
     torch_ops.OpOverloadPacket,
     torch_ops._OpNamespace,  # pyright: ignore[reportPrivateUsage]
     torch.jit.ScriptFunction,
+    logging.Logger,  # what one does to a step, a rehearsal sees
 )
 """Objects that stay what they are."""
 
