@@ -19,6 +19,7 @@ from tests.comparison import LENGTHS, assert_same, check, engine_loop, plain_loo
 from tests.compiling import GARBAGE, KILLED, NOTHING, Counting, own_cache, real_compiler, script
 from tests.emitting import assert_compiled
 from unspool import RNNCell, dynamic_rnn, explain
+from unspool.engine import fallbacks
 from unspool.engine.emit.cpp import build
 from unspool.engine.emit.cpp.runtime import Runtime
 
@@ -105,12 +106,14 @@ class TestNoCompiler:
 
     def interprets(self, case: Case, caplog: Any, *, first: str = "run") -> str:
         """Asserts that it is so, and returns the reason."""
+        caplog.set_level(logging.INFO, "unspool")
+        fallbacks._said.clear()  # pyright: ignore[reportPrivateUsage]
         if first == "explain":
             case.reasons()
         case.check()
         (reason,) = case.reasons()
         (message,) = said(caplog)
-        assert message == f"a core is interpreted, not compiled: {reason}"
+        assert message == f"Own is interpreted, not compiled: {reason}"
         case.check()
         assert len(said(caplog)) == 1
         return reason

@@ -146,7 +146,6 @@ def test_threads_stay_within_their_memory(run: Run) -> None:
     assert_clean(run(THREADS, PYTHONMALLOC="malloc"))
 
 
-@pytest.mark.xfail(strict=True, reason="exp shifts what NaN leaves it with, log a negative number, both signed")
 def test_functions_have_no_undefined_behaviour(run: Run) -> None:
     """For NaN, infinities and numbers of the wrong sign too."""
     assert_clean(run(FUNCTIONS))

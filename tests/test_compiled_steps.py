@@ -14,6 +14,7 @@ from tests.comparison import plain_loop, results, wanting_gradients
 from tests.emitting import assert_compiled, assert_equals_interpreter, interpreter
 from unspool import Checkpoint, Keep, Recompute, RNNCell, dynamic_rnn
 from unspool.engine import Options
+from unspool.engine.reasons import Code, Reason
 from unspool.engine.run import prepare
 
 pytestmark = pytest.mark.compiled
@@ -256,7 +257,7 @@ def test_a_maximum_is_found_again_where_one_phase_is_compiled_and_the_other_is_n
     state = torch.randn(16, UNITS, dtype=torch.float64).requires_grad_()
     call, _ = prepare(cell, inputs.transpose(0, 1), None, state, torch.float64, Options(memory=memory))
     forward = call.schedule.forward
-    forward._parts = dict.fromkeys((False, True), forward._interpreted("the test says so"))
+    forward._parts = dict.fromkeys((False, True), forward._interpreted(Reason(Code.ASKED, "the test says so")))
 
     def run(cell: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
         return dynamic_rnn(cell, inputs, lengths, state, dtype, memory=memory)

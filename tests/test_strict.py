@@ -125,7 +125,7 @@ def test_the_environment_makes_a_whole_program_strict(monkeypatch: pytest.Monkey
 
 
 def test_strict_takes_a_bool() -> None:
-    with pytest.raises(TypeError, match="enabled must be a bool, but is 'yes'"), strict("yes"):  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="enabled must be True or False, but is 'yes'"), strict("yes"):  # pyright: ignore[reportArgumentType]
         pass
 
 

@@ -7,12 +7,13 @@ import logging
 import os
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from unspool.engine.reasons import TORCH, Code, Reason
+from unspool.flags import check_flag
 
 log = logging.getLogger("unspool")
 
@@ -30,11 +31,21 @@ class PerformanceWarning(UserWarning):
 
 
 class StrictError(RuntimeError):
-    """A fallback where `strict` allows none.
+    """A fallback where `strict` allows none; its `reason` says why, as data.
 
     Args:
         text: what happens, and what to change.
         reason: why.
+
+    >>> import torch, unspool
+    >>> hooked = unspool.GRUCell(4, input_size=3)
+    >>> _ = hooked.register_forward_hook(lambda *_: None)
+    >>> try:
+    ...     with unspool.strict():
+    ...         unspool.dynamic_rnn(hooked, torch.zeros(2, 5, 3), dtype=torch.float32)
+    ... except StrictError as error:
+    ...     print(error.reason)
+    the cell has hooks (forward_hooks), which want to see every step
     """
 
     def __init__(self, text: str, reason: Reason) -> None:
@@ -45,8 +56,7 @@ class StrictError(RuntimeError):
 _strict: ContextVar[bool | None] = ContextVar("strict", default=None)
 
 
-@contextmanager
-def strict(enabled: bool = True) -> Generator[None, None, None]:
+def strict(enabled: bool = True) -> AbstractContextManager[None]:
     """Turns every fallback inside of the block into an error, whatever its reason.
 
     `UNSPOOL_STRICT=1` in the environment does so for a whole program; `strict(False)` allows fallbacks in a block.
@@ -59,8 +69,12 @@ def strict(enabled: bool = True) -> Generator[None, None, None]:
     >>> with strict():
     ...     outputs, state = dynamic_rnn(LSTMCell(4), torch.zeros(2, 5, 3), dtype=torch.float32)
     """
-    if not isinstance(enabled, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"enabled must be a bool, but is {enabled!r}")
+    check_flag("enabled", enabled)
+    return _strictly(enabled)
+
+
+@contextmanager
+def _strictly(enabled: bool) -> Generator[None, None, None]:
     token = _strict.set(enabled)
     try:
         yield

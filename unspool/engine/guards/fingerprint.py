@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from unspool.cells.building import Buildable
 from unspool.engine.guards.names import TORCH, is_fixed, is_fixed_module, names_of, nested
-from unspool.engine.guards.slots import BOOKKEEPING, BYTES, HOOKS, Absent, Reader, atom, globals_of, slots_of
+from unspool.engine.guards.slots import BYTES, HOOKS, Absent, Reader, atom, attributes_of, globals_of, slots_of
 
 MOST_NODES = 20_000
 """Objects that a step may reach; beyond that, to look at all of them would take longer than the loop."""
@@ -382,12 +382,13 @@ class Fingerprint:
         values = _slots(node)
         self._add_class(module.__class__, (number, 0))
         own = module.__dict__
+        attributes = len(attributes_of(module))
         registered = sum(len(own[each]) for each in ("_parameters", "_buffers", "_modules"))
-        unread = BOOKKEEPING | {"built", "building"} if isinstance(module, Buildable) else BOOKKEEPING
-        start = len(values) - len(own) - registered
+        unread = {"built", "building"} if isinstance(module, Buildable) else set[str]()
+        start = len(values) - attributes - registered
         for place in range(start, len(values)):
             name, value = node.names[place], values[place]
-            if place >= start + len(own) or (fixed and name not in unread):
+            if place >= start + attributes or (fixed and name not in unread):
                 self._emit(number, name, value, place, tolerant=fixed)
             elif name not in unread:
                 self._name_or_wait(number, name, value, place, implied=False)

@@ -32,6 +32,7 @@ class Probe:
     Args:
         target: the object; None if it is found at `parent`.
         parent: where it is among what an earlier probe lists.
+        kind: its class.
         read: lists the values of its slots.
         keys: the names of its attributes, if it has a `__dict__`.
         expected: their identities, or the values themselves, if they are `by_content`.
@@ -40,6 +41,7 @@ class Probe:
 
     target: weakref.ref[Any] | None
     parent: Place
+    kind: type
     read: Reader
     keys: tuple[str, ...] | None
     expected: list[Any]
@@ -93,10 +95,17 @@ class Guard:
         atoms = [] if by_content else [value if atom(value) is not None else Absent for value in values]
         target = None if number == 0 else _weak(node.value)
         parent = (self._numbers.get(above, -1), place)
+        if target is None and number:  # a container: what it contains is compared, so which one it is does not matter
+            self._ignore(*parent)
         keys = (
             tuple(node.value.__dict__) if node.names[:1] == ["__class__"] and hasattr(node.value, "__dict__") else None
         )
-        self._probes.append(Probe(target, parent, read, keys, expected, atoms, by_content))
+        self._probes.append(Probe(target, parent, node.value.__class__, read, keys, expected, atoms, by_content))
+
+    def _ignore(self, probe: int, place: int) -> None:
+        if not self._probes[probe].by_content:
+            self._any.setdefault(probe, []).append(place)
+            self._probes[probe].expected[place] = 0
 
     def _identities(self, probe: int, values: list[Any]) -> list[int]:
         found = list(map(id, values))
@@ -120,6 +129,8 @@ class Guard:
             else:
                 above, place = probe.parent
                 target = found[above][place]
+                if target.__class__ is not probe.kind:
+                    return None
             try:
                 values = probe.read(target)
             except (AttributeError, KeyError, TypeError, ValueError, RuntimeError):  # it is something else now

@@ -72,7 +72,7 @@ def _put_back(value: Any, contents: Any) -> None:
                 setattr(value, name, contents[name])
             elif not name.startswith("__"):
                 delattr(value, name)
-    elif _is_changed(list(value.__dict__.items()), list(contents.items())):
+    elif _is_changed([*value.__dict__, *value.__dict__.values()], [*contents, *contents.values()]):
         value.__dict__.clear()
         value.__dict__.update(contents)
 
@@ -86,9 +86,7 @@ def _put_back_names(own: dict[str, Any], contents: dict[str, Any], names: tuple[
 
 
 def _is_changed(now: list[Any], before: list[Any]) -> bool:
-    flat = [each for pair in now for each in pair] if now and isinstance(now[0], tuple) else now
-    old = [each for pair in before for each in pair] if before and isinstance(before[0], tuple) else before
-    return list(map(id, flat)) != list(map(id, old))
+    return list(map(id, now)) != list(map(id, before))
 
 
 def _closed(cell: types.CellType) -> Any:

@@ -94,13 +94,23 @@ def atom(value: Any) -> Hashable | None:
 # -- slots ------------------------------------------------------------------------------------------------------------
 
 
-def _read_module(module: nn.Module) -> list[Any]:
-    own = module.__dict__
-    weights, buffers, below = own["_parameters"], own["_buffers"], own["_modules"]
+def attributes_of(module: nn.Module) -> list[str]:
+    """The attributes of a module that are not its own bookkeeping."""
+    return [name for name in module.__dict__ if name not in BOOKKEEPING]
+
+
+def _module_reader(names: list[str]) -> Reader:
+    get = cast(Any, operator.itemgetter)(names[0], *names)  # of one name it would return no tuple
     first, second, third, fourth = HOOKS
-    hooks = (not own[first], not own[second], not own[third], not own[fourth])
-    values = (*own.values(), *weights.values(), *buffers.values(), *below.values())
-    return [module.__class__, *hooks, *weights, *buffers, *below, *values]
+
+    def read(module: nn.Module) -> list[Any]:
+        own = module.__dict__
+        weights, buffers, below = own["_parameters"], own["_buffers"], own["_modules"]
+        hooks = (not own[first], not own[second], not own[third], not own[fourth])
+        values = (*get(own), *weights.values(), *buffers.values(), *below.values())
+        return [module.__class__, *hooks, *weights, *buffers, *below, *values]
+
+    return read
 
 
 def _instance_reader(slots: tuple[str, ...]) -> Reader:
@@ -217,7 +227,8 @@ def slots_of(value: Any) -> tuple[Reader, list[str]] | None:
     if isinstance(value, np.ndarray):  # of objects
         return (lambda array: list(array.flat)), [f".flat[{k}]" for k in range(value.size)]
     if isinstance(value, nn.Module):
-        return _read_module, _names_of_module(value)
+        attributes = attributes_of(value)
+        return _module_reader(attributes), _names_of_module(value, attributes)
     if isinstance(value, type):
         return _read_class, ["__class__", "register", *("__mro__" for _ in value.__mro__), *value.__dict__]
     if _is_defined_in_python(kind):
@@ -227,10 +238,9 @@ def slots_of(value: Any) -> tuple[Reader, list[str]] | None:
     return None
 
 
-def _names_of_module(module: nn.Module) -> list[str]:
-    own = module.__dict__
-    registered = [name for kind in ("_parameters", "_buffers", "_modules") for name in own[kind]]
-    return ["__class__", *HOOKS, *registered, *own, *registered]
+def _names_of_module(module: nn.Module, attributes: list[str]) -> list[str]:
+    registered = [name for kind in ("_parameters", "_buffers", "_modules") for name in module.__dict__[kind]]
+    return ["__class__", *HOOKS, *registered, attributes[0], *attributes, *registered]
 
 
 VALUES: tuple[Any, ...] = (int, float, str, bytes, complex)
