@@ -227,7 +227,7 @@ class Fingerprint:
             self.nodes.append(Node(value, path, read, names, parent))
             self._entries.append((number, "", Same(value.__class__)))
             if opaque:
-                self._entries.append((number, "itself", id(value)))
+                self._entries.append((number, "itself", Same(value)))
                 return number
         self._queue.append((number, tolerant))
         return number

@@ -74,6 +74,8 @@ class Guard:
         """Where each tensor is listed, by its identity."""
         ignored = {id(each) for each in passing}
         self._any: dict[int, list[int]] = {}
+        self._loose: set[int] = set()
+        """Places of containers in the cell: it may be made for the occasion, with other ones of the same contents."""
         for number, node in enumerate(fingerprint.nodes):
             read = _reader(node, fingerprint.read.get(number, ()))
             if read is not None:
@@ -95,17 +97,12 @@ class Guard:
         atoms = [] if by_content else [value if atom(value) is not None else Absent for value in values]
         target = None if number == 0 else _weak(node.value)
         parent = (self._numbers.get(above, -1), place)
-        if target is None and number:  # a container: what it contains is compared, so which one it is does not matter
-            self._ignore(*parent)
+        if target is None and number and parent[0] == 0:
+            self._loose.add(place)
         keys = (
             tuple(node.value.__dict__) if node.names[:1] == ["__class__"] and hasattr(node.value, "__dict__") else None
         )
         self._probes.append(Probe(target, parent, node.value.__class__, read, keys, expected, atoms, by_content))
-
-    def _ignore(self, probe: int, place: int) -> None:
-        if not self._probes[probe].by_content:
-            self._any.setdefault(probe, []).append(place)
-            self._probes[probe].expected[place] = 0
 
     def _identities(self, probe: int, values: list[Any]) -> list[int]:
         found = list(map(id, values))
@@ -138,18 +135,25 @@ class Guard:
             if probe.keys is not None and tuple(target.__dict__) != probe.keys:
                 return None
             now = values if probe.by_content else self._identities(number, values)
-            if now != probe.expected and (probe.by_content or not _equal(values, now, probe)):
+            loose = self._loose if number == 0 else ()
+            if now != probe.expected and (probe.by_content or not _equal(values, now, probe, loose)):
                 return None
             found.append(values)
         return found
 
 
-def _equal(values: list[Any], now: list[int], probe: Probe) -> bool:
-    """Whether what is not the same is at least equal to the bit, and of a kind that never changes."""
+def _equal(values: list[Any], now: list[int], probe: Probe, loose: Collection[int]) -> bool:
+    """Whether what is not the same is at least equal to the bit, and of a kind that never changes.
+
+    Containers are told apart by their own probes; here, two must not have become one, nor one two.
+    """
     if len(now) != len(probe.expected):
         return False
-    for value, one, other, old in zip(values, now, probe.expected, probe.atoms, strict=True):
-        if one != other and (old is Absent or atom(value) != atom(old)):
+    pairs = {(now[place], probe.expected[place]) for place in loose}
+    if len(pairs) != len({one for one, _ in pairs}) or len(pairs) != len({other for _, other in pairs}):
+        return False
+    for place, (value, one, other, old) in enumerate(zip(values, now, probe.expected, probe.atoms, strict=True)):
+        if one != other and place not in loose and (old is Absent or atom(value) != atom(old)):
             return False
     return True
 
