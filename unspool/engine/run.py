@@ -68,7 +68,8 @@ def run(
     except CannotPlanError as error:
         fall_back(cell, "runs in the plain loop, one step after another", error.reason)
         return plain.run(cell, inputs, lengths, state, output_dtype)
-    _say_interpreted(cell, call)
+    if is_strict():  # before any work is done
+        _say_interpreted(cell, call)
     random = RandomState(call.layout.device) if call.plan.is_random else None
     try:
         results = call.run(tensors)
@@ -89,9 +90,11 @@ def run(
 
 
 def _say_interpreted(cell: Any, call: Call) -> None:
-    for phase in (call.schedule.forward, call.schedule.adjoint):
-        if phase is not None and phase.interpreted is not None and phase.interpreted.code is not Code.ASKED:
-            fall_back(cell, "is interpreted, not compiled", phase.interpreted)
+    schedule = call.schedule
+    for phase in (schedule.forward, schedule.adjoint):
+        reason = None if phase is None else phase.interpreted
+        if reason is not None and reason.code is not Code.ASKED:
+            fall_back(cell, "is interpreted, not compiled", reason)
 
 
 def prepare(

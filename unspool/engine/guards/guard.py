@@ -81,6 +81,9 @@ class Guard:
             if read is not None:
                 self._add(number, node, read, ignored)
         self._tensors = [weakref.ref(each) for each in fingerprint.tensors if id(each) not in ignored]
+        self._checks = [
+            (probe, probe.target, probe.read, probe.keys, probe.expected, probe.by_content) for probe in self._probes
+        ]
 
     def _add(self, number: int, node: Node, read: Reader, ignored: Collection[int]) -> None:
         values = read(node.value)
@@ -116,28 +119,33 @@ class Guard:
         for tensor in self._tensors:
             if tensor() is None:  # and something else has its identity now
                 return None
-        for number, probe in enumerate(self._probes):
-            if probe.target is not None:
-                target = probe.target()
-                if target is None:
+        for number, (probe, target, read, keys, expected, by_content) in enumerate(self._checks):
+            if target is not None:
+                value = target()
+                if value is None:
                     return None
             elif number == 0:
-                target = cell
+                value = cell
             else:
                 above, place = probe.parent
-                target = found[above][place]
-                if target.__class__ is not probe.kind:
+                value = found[above][place]
+                if value.__class__ is not probe.kind:
                     return None
             try:
-                values = probe.read(target)
+                values = read(value)
             except (AttributeError, KeyError, TypeError, ValueError, RuntimeError):  # it is something else now
                 return None
-            if probe.keys is not None and tuple(target.__dict__) != probe.keys:
+            if keys is not None and tuple(value.__dict__) != keys:
                 return None
-            now = values if probe.by_content else self._identities(number, values)
-            loose = self._loose if number == 0 else ()
-            if now != probe.expected and (probe.by_content or not _equal(values, now, probe, loose)):
-                return None
+            if by_content:
+                if values != expected:
+                    return None
+            else:
+                now = list(map(id, values))
+                for place in self._any.get(number, ()):
+                    now[place] = 0
+                if now != expected and not _equal(values, now, probe, self._loose if number == 0 else ()):
+                    return None
             found.append(values)
         return found
 
