@@ -14,8 +14,8 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from unspool.engine.code import is_users, line_now
-from unspool.engine.reasons import TORCH, CannotPlanError, Code
+from unspool.engine.code import line_now
+from unspool.engine.reasons import TORCH, CannotPlanError, Code, is_users
 
 ROWS_HINT = 7919
 """What the tracer believes the number of rows to be: a prime that no other size is likely to share."""
@@ -95,4 +95,8 @@ def _asked_by_the_user() -> bool:
     frame, name = inspect.currentframe(), ""
     while frame is not None and frame.f_code.co_filename.startswith((TORCH, __file__)):
         name, frame = frame.f_code.co_name, frame.f_back
-    return frame is not None and is_users(frame) and name in ("__bool__", "__int__", "__index__", "__float__")
+    return (
+        frame is not None
+        and is_users(frame.f_code.co_filename)
+        and name in ("__bool__", "__int__", "__index__", "__float__")
+    )

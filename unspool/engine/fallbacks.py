@@ -9,15 +9,12 @@ import warnings
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
-from unspool.engine.reasons import TORCH, Code, Reason
+from unspool.engine.reasons import TORCH, UNSPOOL, Code, Reason
 from unspool.flags import check_flag
 
 log = logging.getLogger("unspool")
-
-UNSPOOL = str(Path(__file__).parents[1])
 
 
 class PerformanceWarning(UserWarning):

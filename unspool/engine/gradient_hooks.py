@@ -9,8 +9,8 @@ import torch.autograd.graph
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from unspool.engine.code import is_users, line_now
-from unspool.engine.reasons import CannotPlanError, Code
+from unspool.engine.code import line_now
+from unspool.engine.reasons import CannotPlanError, Code, is_users
 
 
 class NoHooks(TorchFunctionMode):
@@ -35,7 +35,8 @@ class NoHooks(TorchFunctionMode):
         if name is None and func in SEEING:
             own = inspect.currentframe()
             asking = own and own.f_back  # modules look at these too, of their parameters
-            if asking and (is_users(asking) or asking.f_code.co_filename == torch.autograd.graph.__file__):
+            file = asking.f_code.co_filename if asking else ""
+            if asking and (is_users(file) or file == torch.autograd.graph.__file__):
                 name = SEEING[func]
         if name is not None:
             message = f"the step uses {name}, which sees gradients of single steps"

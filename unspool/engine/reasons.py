@@ -14,7 +14,9 @@ import torch
 from unspool.engine.advice import ADVICE
 
 TORCH = str(Path(torch.__file__).parent)
-ENGINE = str(Path(__file__).parent)
+UNSPOOL = str(Path(__file__).parents[1])
+NOBODYS = (TORCH, str(Path(UNSPOOL) / "engine"), str(Path(UNSPOOL) / "step.py"))
+"""Files that call steps, or are called by them, without being a part of one."""
 
 
 class Code(enum.Enum):
@@ -140,8 +142,8 @@ def line_of_frame(frame: types.FrameType) -> Line:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is neither torch's nor the engine's."""
-    return not file.startswith((TORCH, ENGINE))
+    """Whether a file has the user's code, or a cell of the library's."""
+    return not file.startswith(NOBODYS)
 
 
 def why(error: BaseException, code: Code, what: str) -> Reason:

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.building import Buildable
+from unspool.engine.guards.libraries import Same, is_fixed_class, methods_of
 from unspool.engine.guards.names import TORCH, is_fixed, is_fixed_module, names_of, nested
 from unspool.engine.guards.slots import BYTES, HOOKS, Absent, Reader, atom, attributes_of, globals_of, slots_of
 
@@ -68,21 +69,6 @@ UNREAD = (TENSOR, SPECIAL)
 
 class CannotGuardError(Exception):
     """The step reads something of which it cannot be told whether it has changed. The text names it."""
-
-
-class Same:
-    """An object as a part of a key, compared by identity and kept alive."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
 
 
 @dataclass(frozen=True)
@@ -341,7 +327,7 @@ class Fingerprint:
             self._emit(number, "__class__", kind.__class__, 0, tolerant=False)
         start = len(node.names) - len(kind.__dict__)
         if is_fixed_class(kind):
-            special, others = _methods(kind)
+            special, others = methods_of(kind)
             self._entries.append((number, SPECIAL, special))
             for place, name, value in others:
                 self._name_or_wait(number, name, value, start + place, implied=False)
@@ -407,23 +393,6 @@ class Fingerprint:
                 self._name_or_wait(number, name, each, place, implied=False)
 
 
-Others = list[tuple[int, str, Any]]
-_known: dict[type, tuple[list[Any], tuple[Same, ...], Others]] = {}
-"""What the classes of libraries have, which hardly ever changes."""
-
-
-def _methods(kind: type) -> tuple[tuple[Same, ...], Others]:
-    """The special methods of a library's class as a mark, and its other attributes, with their places."""
-    values = list(kind.__dict__.values())
-    known = _known.get(kind)
-    if known is None or known[0] != values:
-        items = list(enumerate(kind.__dict__.items()))
-        special = [value for _, (name, value) in items if name.startswith("__") and callable(value)]
-        others = [(place, name, value) for place, (name, value) in items if not name.startswith("__")]
-        known = _known[kind] = (values, tuple(map(Same, special)), others)
-    return known[1], known[2]
-
-
 def _slots(node: Node) -> list[Any]:
     return [] if node.read is None else node.read(node.value)
 
@@ -442,18 +411,6 @@ def _content_of(value: Any, path: str) -> Reader | None:
         raise CannotGuardError(f"{path}, an array of {size} bytes, too many to be compared at every call")
     read = BYTES[kind]
     return lambda each: [read(each)]
-
-
-def is_fixed_class(kind: type) -> bool:
-    """Whether a class is part of Python or of an installed package."""
-    found: Any = sys.modules.get(kind.__module__)
-    if found is None or not is_fixed_module(found):
-        return False
-    for name in kind.__qualname__.split("."):  # a class may say that it is from anywhere
-        found = found.__dict__.get(name)
-        if not isinstance(found, type):
-            return False
-    return found is kind
 
 
 def _joined(path: str, slot: str) -> str:

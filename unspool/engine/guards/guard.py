@@ -17,7 +17,8 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from unspool.engine.guards.fingerprint import Fingerprint, Node, is_fixed_class
+from unspool.engine.guards.fingerprint import Fingerprint, Node
+from unspool.engine.guards.libraries import is_fixed_class
 from unspool.engine.guards.names import is_fixed_module
 from unspool.engine.guards.slots import Absent, Reader, atom, globals_of
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy
 import optree
 import sympy
-import torch
 
-UNSPOOL = str(Path(__file__).parents[2])
-TORCH = str(Path(torch.__file__).parent)
+from unspool.engine.reasons import TORCH, UNSPOOL
+
 NUMPY = str(Path(numpy.__file__).parent)
 FIXED = (TORCH, UNSPOOL, NUMPY, *(str(Path(package.__file__ or "").parent) for package in (optree, sympy)))
 """What torch and this library are made of."""
