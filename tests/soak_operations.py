@@ -58,13 +58,13 @@ def noise(d: Drawing) -> str:
 
 
 def other(d: Drawing) -> str:
-    """To and from the other floating dtype."""
+    """To and from the other floating dtype, as copies: they may be changed in place, also where both are one dtype."""
     if d.dtype == d.other:
         raise DoesNotFitError
     if d.often(0.3):
-        return f"{d.value()}.to(OTHER)"
+        return f"{d.value()}.to(OTHER, copy=True)"
     t = d.value("other")
-    ways = "{t}.to(DTYPE); torch.tanh({t}).to(DTYPE); {t} * 0.5; torch.sigmoid({t}).double()"
+    ways = "{t}.to(DTYPE, copy=True); torch.tanh({t}).to(DTYPE); {t} * 0.5; torch.sigmoid({t}).double()"
     if t.shape:
         ways += "; {t} + {o}; torch.cat([{t}, {t}.sin()], 1); {t}.softmax(-1)"
     return d.one(ways, t=t, o=d.like(t) if t.shape else "")

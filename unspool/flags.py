@@ -26,7 +26,7 @@ def check_flag(name: str, value: Any, hint: str = "") -> None:
     Traceback (most recent call last):
     TypeError: time_major must be True or False, but is 1
     """
-    if not isinstance(value, bool | np.bool_):
+    if value is not True and value is not False and not isinstance(value, np.bool_):
         raise TypeError(f"{name} must be True or False, but is {value!r}{hint}")
 
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.utils import _device as default_device
-from torch.utils.weak import WeakIdKeyDictionary
 
 from unspool.engine.fast_path import Latest, Ready
 from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
@@ -51,8 +50,8 @@ class _Plans:
 
 log = logging.getLogger("unspool")
 
-_plans: Any = WeakIdKeyDictionary()
-"""The plans of each cell, by its identity: cells need not be hashable."""
+_plans: dict[int, tuple[weakref.ref[Any], _Plans]] = {}
+"""The plans of each cell, by its identity, with a reference to it: cells need not be hashable."""
 _shared: weakref.WeakValueDictionary[Hashable, Plan] = weakref.WeakValueDictionary()
 """Plans that hold for every cell of the same making, as long as one of these lives."""
 _lock = threading.Lock()
@@ -217,7 +216,7 @@ def _after_fork() -> None:
     """Whoever held a lock is not in this process."""
     global _lock, _tracing
     _lock, _tracing = threading.Lock(), threading.Lock()
-    for plans in _plans.values():
+    for _, plans in _plans.values():
         plans.lock = threading.Lock()
 
 
@@ -226,15 +225,27 @@ if hasattr(os, "register_at_fork"):
 
 
 def _plans_of(cell: Any) -> _Plans:
+    key = id(cell)
+    found = _plans.get(key)
+    if found is not None and found[0]() is cell:
+        return found[1]
     try:
-        with _lock:
-            found = _plans.get(cell)
-            if found is None:
-                found = _plans[cell] = _Plans()
-            return found
+        reference = weakref.ref(cell, lambda dead: _forget(key, dead))
     except TypeError:
         message = "the cell cannot be referred to weakly, so that its plan could not be kept"
         raise CannotPlanError(Code.NO_REFERENCE, message) from None
+    with _lock:
+        found = _plans.get(key)
+        if found is None or found[0]() is not cell:
+            found = _plans[key] = (reference, _Plans())
+        return found[1]
+
+
+def _forget(key: int, dead: weakref.ref[Any]) -> None:
+    """Drops the plans of a cell that is gone, unless another one has its identity by now."""
+    found = _plans.get(key)
+    if found is not None and found[0] is dead:
+        _plans.pop(key, None)
 
 
 def _make(

@@ -68,7 +68,8 @@ def run(
     except CannotPlanError as error:
         fall_back(cell, "runs in the plain loop, one step after another", error.reason)
         return plain.run(cell, inputs, lengths, state, output_dtype)
-    if is_strict():  # before any work is done
+    strict = is_strict()
+    if strict:  # before any work is done
         _say_interpreted(cell, call)
     random = RandomState(call.layout.device) if call.plan.is_random else None
     try:
@@ -80,7 +81,7 @@ def run(
         if random is not None:
             random.restore()
         found = plain.run(cell, inputs, lengths, state, output_dtype)
-        if is_strict():
+        if strict:
             raise
         report_fault(cell, error)
         return found

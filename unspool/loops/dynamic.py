@@ -6,13 +6,12 @@ from typing import Any
 
 from unspool.dynamo import called_as_it_is
 from unspool.engine import Memory
-from unspool.flags import checks_flags
+from unspool.flags import check_flag
 from unspool.loops.arguments import as_sequences, scope_name
 from unspool.structure import Structure, map_structure
 
 
 @called_as_it_is
-@checks_flags
 def dynamic_rnn(
     cell: Any,
     inputs: Structure,
@@ -70,6 +69,8 @@ def dynamic_rnn(
     >>> bool((outputs[1, 2:] == 0).all()), bool((outputs[1, 1] == state.h[1]).all())
     (True, True)
     """
+    check_flag("swap_memory", swap_memory)
+    check_flag("time_major", time_major)
     sequences = as_sequences(
         cell,
         inputs,

@@ -113,27 +113,26 @@ def _module_reader(names: list[str]) -> Reader:
     return read
 
 
-def _instance_reader(slots: tuple[str, ...]) -> Reader:
+def _instance_reader(slots: tuple[str, ...], content: Reader) -> Reader:
     def read(value: Any) -> list[Any]:
         own = getattr(value, "__dict__", {})
-        return [
-            value.__class__,
-            *own.values(),
-            *(getattr(value, name, Absent) for name in slots),
-            *_read_content(value),
-        ]
+        return [value.__class__, *own.values(), *(getattr(value, name, Absent) for name in slots), *content(value)]
 
     return read
 
 
-def _read_content(container: Any) -> list[Any]:
-    """What an instance of a subclass of a container contains."""
-    base: Any = next((each for each in _BASES if isinstance(container, each)), None)
+def _content_reader(kind: type) -> Reader:
+    """Lists what instances of a subclass of a container contain, by the container's own methods."""
+    base: Any = next((each for each in _BASES if issubclass(kind, each)), None)
+    if base in (None, BaseException):
+        return lambda value: []
+    if base is complex:
+        return lambda value: [complex(value)]
     if base in VALUES:
-        return [base.__getnewargs__(container)[0]] if base is not complex else [complex(container)]
-    if base in (dict, OrderedDict):  # by the container's own methods, which a subclass may have replaced
-        return [getattr(container, "default_factory", None), *base.keys(container), *base.values(container)]
-    return [] if base in (None, BaseException) else list(base.__iter__(container))
+        return lambda value: [base.__getnewargs__(value)[0]]
+    if base in (dict, OrderedDict):
+        return lambda value: [getattr(value, "default_factory", None), *base.keys(value), *base.values(value)]
+    return lambda value: list(base.__iter__(value))
 
 
 def _slot_names(kind: type) -> tuple[str, ...]:
@@ -232,9 +231,10 @@ def slots_of(value: Any) -> tuple[Reader, list[str]] | None:
     if isinstance(value, type):
         return _read_class, ["__class__", "register", *("__mro__" for _ in value.__mro__), *value.__dict__]
     if _is_defined_in_python(kind):
-        content = [f"[{k}]" for k in range(len(_read_content(value)))]
-        slots = _slot_names(kind)
-        return _instance_reader(slots), ["__class__", *getattr(value, "__dict__", {}), *slots, *content]
+        read_content, slots = _content_reader(kind), _slot_names(kind)
+        content = [f"[{k}]" for k in range(len(read_content(value)))]
+        names = ["__class__", *getattr(value, "__dict__", {}), *slots, *content]
+        return _instance_reader(slots, read_content), names
     return None
 
 
