@@ -194,6 +194,8 @@ def _file(frame: types.FrameType) -> str:
 def _is_pure(called: Any) -> bool:
     """Whether a function in C computes something from its arguments alone."""
     name, owner = called.__name__, getattr(called, "__self__", None)
+    if called is sys.intern:  # by which `pathlib` gets its names
+        return True
     if name in IMPURE or name.startswith(SWITCHES):
         return isinstance(owner, FakeTensor) or name in KEPT
     if owner is None or isinstance(owner, types.ModuleType):
