@@ -14,6 +14,7 @@ import decimal
 import functools
 import logging
 import operator
+import pathlib
 import re
 import types
 import weakref
@@ -46,6 +47,7 @@ PLAIN = (int, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Siz
 PRINTED: tuple[type, ...] = (
     *(complex, range, slice, decimal.Decimal, datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
     *(operator.itemgetter, operator.methodcaller, operator.attrgetter),
+    *(pathlib.PurePosixPath, pathlib.PosixPath, pathlib.PureWindowsPath, pathlib.WindowsPath),
 )
 SAME: Any = (
     types.BuiltinFunctionType,
