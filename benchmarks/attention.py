@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import unspool
 from benchmarks.harness import Case, Contender, Options, main
 from examples import translate_dates as dates
-from unspool.engine import plain
+from unspool.engine.execute import plain
 
 SHAPES = [(32, 30, 30, 64, 128), (64, 50, 50, 128, 256), (8, 100, 100, 32, 64)]
 """Rows, steps, places of the memory, depth of the inputs, units."""

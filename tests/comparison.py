@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.user_cells import RANDOM, USER_CELLS, UserCell
 from unspool import dynamic_rnn
 from unspool.cells.like import start_sequence
-from unspool.engine import plain
+from unspool.engine.execute import plain
 from unspool.structure import flatten, map_structure, same_structure
 
 BATCH, STEPS = 5, 7

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unspool.engine.plan import Plan
+from unspool.engine.plans.plan import Plan
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from unspool import explain
-from unspool.engine import phase
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.interpreted import Interpreted
-from unspool.engine.parts import Parts
-from unspool.engine.phase import Phase
-from unspool.engine.program import Value
+from unspool.engine.execute import phase
+from unspool.engine.execute.parts import Parts
+from unspool.engine.execute.phase import Phase
+from unspool.engine.ir.program import Value
 
 
 class Joined(Module):

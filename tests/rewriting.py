@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, fx, nn
 
 from unspool import RNNCell
-from unspool.engine.graph import ancestors, calls, descendants, value
-from unspool.engine.rewrites import clean
-from unspool.engine.trace import Leaf, Trace, trace
+from unspool.engine.trace.graph import ancestors, calls, descendants, value
+from unspool.engine.trace.rewrites import clean
+from unspool.engine.trace.trace import Leaf, Trace, trace
 
 DEPTH, UNITS = 3, 4
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from unspool import RNNCell, dynamic_rnn
-from unspool.engine import Options, plain
-from unspool.engine.plan import Plan
+from unspool.engine import Options
+from unspool.engine.execute import plain
+from unspool.engine.plans.plan import Plan
 from unspool.engine.run import prepare
 
 UNITS = 4

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from unspool.engine.core import Core
-from unspool.engine.counts import Counts
-from unspool.engine.emit.chunk import Chunk
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.module import Module
+from unspool.engine.emit.protocol import Chunk
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.program import Instruction, Kind, Value
+from unspool.engine.execute.counts import Counts
+from unspool.engine.ir.core import Core
+from unspool.engine.ir.program import Instruction, Kind, Value
 
 
 @dataclass(frozen=True, eq=False)

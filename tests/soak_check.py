@@ -24,7 +24,7 @@ from tests.emitting import compiled_together, difference, interpreter, largest
 from tests.soak_cells import SoakCell
 from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
 from unspool.engine import Options
-from unspool.engine.phase import NEAR
+from unspool.engine.execute.phase import NEAR
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import prepare
 from unspool.structure import flatten, map_structure

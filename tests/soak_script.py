@@ -11,7 +11,7 @@ if __name__ == "__main__":
 
     {emit}
     from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
-    from unspool.engine import plain
+    from unspool.engine.execute import plain
     from unspool.structure import flatten, map_structure
 
     LENGTHS = {lengths}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import unspool
 from tests.explaining import explain_user_cell
 from unspool import LSTMCell, dynamic_rnn, explain
-from unspool.engine.advice import ADVICE
+from unspool.engine.explain.advice import ADVICE
 from unspool.engine.reasons import Code
 
 

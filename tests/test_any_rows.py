@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.row_steps import UNITS, Step, planned, rows_of
 from unspool import dynamic_rnn
-from unspool.engine import plain
+from unspool.engine.execute import plain
 from unspool.engine.reasons import CannotPlanError
 
 

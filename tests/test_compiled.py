@@ -17,7 +17,8 @@ from tests.emitting import assert_compiled, assert_equals_interpreter, interpret
 from tests.user_cells import USER_CELLS, LSTMTwoLinears, MultiHead
 from tests.zoo import ZOO, inputs_for
 from unspool import Checkpoint, GRUCell, Keep, LSTMCell, Recompute, dynamic_rnn, explain
-from unspool.engine import Memory, Options, phase
+from unspool.engine import Memory, Options
+from unspool.engine.execute import phase
 from unspool.engine.run import prepare
 from unspool.structure import flatten, map_structure
 

@@ -18,14 +18,15 @@ from tests.comparison import results, wanting_gradients
 from tests.drawn_cells import DrawnCell
 from tests.emitting import assert_equals_interpreter, compiled_together, difference, drawn, interpreter
 from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
-from unspool.engine import Options, phase
-from unspool.engine.counts import Counts
-from unspool.engine.emit.chunk import Chunk
+from unspool.engine import Options
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.lowering import is_row_sum
 from unspool.engine.emit.interpreted import Interpreted
-from unspool.engine.plan import Schedule
-from unspool.engine.planned import Call
+from unspool.engine.emit.protocol import Chunk
+from unspool.engine.execute import phase
+from unspool.engine.execute.call import Call
+from unspool.engine.execute.counts import Counts
+from unspool.engine.plans.plan import Schedule
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import prepare
 from unspool.structure import map_structure

@@ -15,7 +15,7 @@ import json, os, sys, time
 import torch
 import unspool
 from torch import nn
-from unspool.engine import plain
+from unspool.engine.execute import plain
 
 class Mine(unspool.RNNCell):
     def __init__(self, units, depth=8):

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from tests.single_operations import Single, by_compiled_loops
-from unspool.engine.core import Core
-from unspool.engine.counts import Counts
-from unspool.engine.emit.chunk import Chunk
 from unspool.engine.emit.cpp import scalars
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.module import Module
+from unspool.engine.emit.protocol import Chunk
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Kind, Value
+from unspool.engine.execute.counts import Counts
+from unspool.engine.ir.core import Core
+from unspool.engine.ir.program import Instruction, Kind, Value
+from unspool.engine.trace.graph import aten
 
 pytestmark = pytest.mark.compiled
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from tests.emitting import assert_compiled
 from tests.single_operations import Single, by_compiled_loops
 from unspool import RNNCell, dynamic_rnn
-from unspool.engine.graph import aten
-from unspool.engine.program import Kind
+from unspool.engine.ir.program import Kind
+from unspool.engine.trace.graph import aten
 
 pytestmark = pytest.mark.compiled
 

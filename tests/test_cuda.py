@@ -20,8 +20,9 @@ from unspool import (
     Recompute,
     dynamic_rnn,
 )
-from unspool.engine import Options, plain, run
-from unspool.engine.emit.graphed import Graphed
+from unspool.engine import Options, run
+from unspool.engine.emit.graphs.graphed import Graphed
+from unspool.engine.execute import plain
 from unspool.structure import flatten, map_structure
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

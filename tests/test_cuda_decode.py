@@ -25,7 +25,7 @@ from unspool import (
 )
 from unspool.decode.blocks import Blocks
 from unspool.decode.free_running import LOOKS, FreeRunning
-from unspool.engine.emit.graphed import Graphed
+from unspool.engine.emit.graphs.graphed import Graphed
 from unspool.structure import flatten
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

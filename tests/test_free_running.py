@@ -24,7 +24,7 @@ from unspool import (
     dynamic_decode,
 )
 from unspool.decode.free_running import FreeRunning
-from unspool.engine import planning
+from unspool.engine.plans import cache
 from unspool.structure import flatten
 
 B, V, E, H, END = 5, 7, 4, 6, 2
@@ -128,12 +128,12 @@ def test_only_samples_are_kept_if_nobody_asks_for_more() -> None:
 def test_a_plan_is_made_once_for_a_model_however_often_it_decodes() -> None:
     cell, layer = model("GRU")
     helper = GreedyEmbeddingHelper(torch.eye(V, E, dtype=torch.float64), [0] * B, END)
-    before = planning.traces
+    before = cache.traces
     for rows in (B, B, 2):
         own = GreedyEmbeddingHelper(torch.eye(V, E, dtype=torch.float64), [0] * rows, END) if rows < B else helper
         with torch.no_grad():
             dynamic_decode(BasicDecoder(cell, own, cell.zero_state(rows, torch.float64), layer), maximum_iterations=3)
-    assert planning.traces <= before + 1
+    assert cache.traces <= before + 1
 
 
 def test_gradients_are_not_given_up_for_it() -> None:
@@ -169,7 +169,7 @@ def test_teacher_forcing_runs_by_one_plan_with_the_layer_in_it(monkeypatch: pyte
     cell, layer = model("LSTM")
     monkeypatch.setattr(LSTMCell, "forward", _only_traced(LSTMCell.forward))
     inputs = torch.randn(B, 9, E, dtype=torch.float64)
-    before = planning.traces
+    before = cache.traces
     for lengths in ([9, 2, 0, 5, 9], [1, 1, 1, 0, 3]):
         helper = TrainingHelper(inputs, lengths)
         decoder = BasicDecoder(cell, helper, cell.zero_state(B, torch.float64), layer)
@@ -177,7 +177,7 @@ def test_teacher_forcing_runs_by_one_plan_with_the_layer_in_it(monkeypatch: pyte
         assert found.tolist() == lengths
         assert outputs.rnn_output.shape == (B, max(lengths), V)
         outputs.rnn_output.sum().backward()
-    assert planning.traces <= before + 1
+    assert cache.traces <= before + 1
     assert all(weight.grad is not None for weight in [*cell.parameters(), *layer.parameters()])
 
 
@@ -223,13 +223,13 @@ def test_a_layer_that_is_made_anew_for_every_decode_is_planned_once() -> None:
     for weight in layer.parameters():
         weight.requires_grad_(False)
     table = torch.randn(V, E, dtype=torch.float64)
-    traces = planning.traces
+    traces = cache.traces
     for _ in range(3):
         helper = GreedyEmbeddingHelper(table, [1] * B, END)
         decoder = BasicDecoder(cell, helper, cell.zero_state(B, torch.float64), lambda h: layer(h))
         with torch.no_grad():
             dynamic_decode(decoder, maximum_iterations=2)
-    assert planning.traces == traces + 1
+    assert cache.traces == traces + 1
 
 
 class Late(RNNCell):

@@ -13,7 +13,7 @@ from torch.autograd.graph import register_multi_grad_hook
 
 from tests.row_steps import Step, planned, rows_of
 from unspool import dynamic_rnn
-from unspool.engine import plain
+from unspool.engine.execute import plain
 from unspool.engine.reasons import CannotPlanError
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from tests.cell_changes import CHANGES, Stage
 from tests.cell_changes.table import Leaky
 from tests.guards import assert_equal, by_the_engine, differ, plainly, reason_of, stages_of
-from unspool.engine import planning
+from unspool.engine.plans import cache
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -30,9 +30,9 @@ def test_a_change_between_two_runs_counts(name: str) -> None:
                 assert differ(before, expected) is not stage.alike, f"change {number} has no effect to be missed"
             before = expected
             assert_equal(by_the_engine(stage), expected, stage, f"after change {number}")
-            traces = planning.traces
+            traces = cache.traces
             assert_equal(by_the_engine(stage), expected, stage, f"after change {number}, again")
-            assert planning.traces == traces, f"after change {number} the same call is traced again"
+            assert cache.traces == traces, f"after change {number} the same call is traced again"
             if number == 0 and not entry.may_refuse:
                 assert reason_of(stage) is None
         assert number > 0

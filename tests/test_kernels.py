@@ -15,8 +15,8 @@ from unspool.engine.emit.cuda.join import join_pointwise
 from unspool.engine.emit.cuda.kernel import Kernel
 from unspool.engine.emit.cuda.pointwise import Pointwise
 from unspool.engine.emit.python import as_python
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Kind, Program, Value
+from unspool.engine.ir.program import Instruction, Kind, Program, Value
+from unspool.engine.trace.graph import aten
 
 CPU = torch.device("cpu")
 

@@ -13,8 +13,8 @@ from unspool.engine.emit.cuda.join import MOST_ELEMENTS, join_products
 from unspool.engine.emit.cuda.multiply import Multiply, MultiplyLargest
 from unspool.engine.emit.interpreted import as_function
 from unspool.engine.emit.python import as_python
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Kind, Program, Value
+from unspool.engine.ir.program import Instruction, Kind, Program, Value
+from unspool.engine.trace.graph import aten
 
 F, CPU = torch.float32, torch.device("cpu")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

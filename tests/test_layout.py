@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unspool.engine.layout import Layout
+from unspool.engine.execute.layout import Layout
 
 CPU = torch.device("cpu")
 STEPS = 6

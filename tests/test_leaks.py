@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import unspool
 from unspool import dynamic_rnn
-from unspool.engine import planning
+from unspool.engine.plans import cache
 from unspool.engine.reasons import CannotPlanError
 
 
@@ -66,7 +66,7 @@ def test_the_error_of_a_cell_without_a_plan_does_not_grow() -> None:
     depths: list[int] = []
     for _ in range(4):
         with pytest.raises(CannotPlanError) as caught:
-            planning.plan_of(cell, inputs, state, torch.float32, same_containers=False)
+            cache.plan_of(cell, inputs, state, torch.float32, same_containers=False)
         depths.append(len(caught.traceback))
     assert depths[1:] == depths[1:2] * 3
 
@@ -99,7 +99,7 @@ def test_cells_are_gone_when_nobody_holds_them(monkeypatch: pytest.MonkeyPatch) 
 def test_two_thousand_cells_made_and_dropped_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_EMIT", "interpreted")
     inputs, keeper = torch.zeros(2, 2, 3), Scaled(0.5)
-    traced = planning.traces
+    traced = cache.traces
     with torch.no_grad():
         dynamic_rnn(keeper, inputs, dtype=torch.float32)  # so that there is always one, and its plan
         for number in range(2_000):
@@ -108,5 +108,5 @@ def test_two_thousand_cells_made_and_dropped_take_no_memory(monkeypatch: pytest.
                 before = resident_memory()
             dynamic_rnn(Scaled(0.5), inputs, dtype=torch.float32)
     gc.collect()
-    assert planning.traces == traced + 1  # all share one plan
+    assert cache.traces == traced + 1  # all share one plan
     assert resident_memory() - before < 8 << 20

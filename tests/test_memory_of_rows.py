@@ -23,7 +23,7 @@ from unspool import (
     explain,
     static_rnn,
 )
-from unspool.engine import planning
+from unspool.engine.plans import cache
 
 B, T, S, D, H = 4, 6, 5, 3, 4
 LENGTHS = [6, 2, 0, 5]
@@ -131,7 +131,7 @@ def test_no_step_leaves_anything_as_large_as_a_memory() -> None:
 
 def test_another_memory_in_every_batch_is_read_and_needs_no_other_plan() -> None:
     cell, _ = reader_and_tensors()
-    before = planning.traces
+    before = cache.traces
     for batch, policy in itertools.product((4, 3, 1), POLICIES):
         tensors = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes_of(batch)]
         how = {"dtype": torch.float64, "time_major": True, "memory": policy}
@@ -140,7 +140,7 @@ def test_another_memory_in_every_batch_is_read_and_needs_no_other_plan() -> None
             for one, other in zip(found, everything(cell, tensors, by_steps(None)), strict=True):
                 torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
             tensors = [tensor.detach().mul(0.5).requires_grad_() for tensor in tensors]
-    assert planning.traces <= before + 1  # none if another test has made it
+    assert cache.traces <= before + 1  # none if another test has made it
 
 
 def test_a_memory_for_another_batch_is_left_to_the_cell() -> None:

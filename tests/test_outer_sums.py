@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from unspool import Checkpoint, Keep, Recompute, RNNCell, dynamic_rnn, explain, static_rnn
-from unspool.engine.explanation import Explanation
+from unspool.engine.explain.explanation import Explanation
 
 UNITS = 3
 

@@ -15,11 +15,11 @@ from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
 from unspool import RNNCell
 from unspool.engine import Options
-from unspool.engine.core import Core
-from unspool.engine.counts import Counts
-from unspool.engine.emit.chunk import Chunk, Results
+from unspool.engine.emit.graphs.padded import Padded, can_pad, rounded_up
 from unspool.engine.emit.interpreted import Interpreted
-from unspool.engine.emit.padded import Padded, can_pad, rounded_up
+from unspool.engine.emit.protocol import Chunk, Results
+from unspool.engine.execute.counts import Counts
+from unspool.engine.ir.core import Core
 from unspool.engine.run import prepare
 from unspool.structure import flatten, map_structure
 

@@ -26,11 +26,12 @@ from unspool import (
     dynamic_rnn,
     static_rnn,
 )
-from unspool.engine import Options, planning
-from unspool.engine.phase import Phase
-from unspool.engine.plan import Plan
-from unspool.engine.planned import Call
-from unspool.engine.program import Kind, lower
+from unspool.engine import Options
+from unspool.engine.execute.call import Call
+from unspool.engine.execute.phase import Phase
+from unspool.engine.ir.program import Kind, lower
+from unspool.engine.plans import cache
+from unspool.engine.plans.plan import Plan
 from unspool.engine.run import prepare
 from unspool.loops.arguments import begin
 from unspool.structure import map_structure
@@ -118,12 +119,12 @@ def test_the_core_of_an_lstm(name: str, memory: str) -> None:
 
 def test_one_plan_for_every_number_of_steps_and_rows() -> None:
     cell = LSTMCell(4, input_size=3)
-    before = planning.traces
+    before = cache.traces
     calls = [
         call_of(cell, torch.randn(steps, rows, 3), cell.zero_state(rows, torch.float32), torch.float32)
         for steps, rows in [(10, 64), (10_000, 1), (10, 1), (7, 5)]
     ]
-    assert planning.traces - before <= 1  # none, if an equal cell has been here before
+    assert cache.traces - before <= 1  # none, if an equal cell has been here before
     assert len({id(call.plan) for call in calls}) == 1
 
 
@@ -168,13 +169,13 @@ def test_a_plan_does_not_keep_weights_or_inputs() -> None:
 def test_a_call_like_the_last_one_is_seen_at_a_glance(cell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[Any] = []
 
-    class Noted(planning.Fingerprint):
+    class Noted(cache.Fingerprint):
         def __init__(self, cell: Any) -> None:
             looks.append(cell)
             super().__init__(cell)
 
     dynamic_rnn(cell, torch.randn(2, 5, 3), dtype=torch.float32)
-    monkeypatch.setattr(planning, "Fingerprint", Noted)
+    monkeypatch.setattr(cache, "Fingerprint", Noted)
     found, _ = dynamic_rnn(cell, torch.ones(3, 7, 3), dtype=torch.float32)
     assert not looks
     cell.note = 3

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from tests.test_plans import call_of
 from unspool import BasicRNNCell, RNNCell
-from unspool.engine.core import Core
-from unspool.engine.counts import Counts
-from unspool.engine.emit.chunk import Chunk
 from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit.protocol import Chunk
 from unspool.engine.emit.python import as_python, fuse
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Kind, Program, Rows, Value, lower
+from unspool.engine.execute.counts import Counts
+from unspool.engine.ir.core import Core
+from unspool.engine.ir.program import Instruction, Kind, Program, Rows, Value, lower
+from unspool.engine.trace.graph import aten
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from unspool import Checkpoint, Keep, Recompute, RNNCell, dynamic_rnn
-from unspool.engine import Options, plain
+from unspool.engine import Options
+from unspool.engine.execute import plain
 from unspool.engine.run import prepare
 from unspool.structure import flatten
 

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.rewriting import UNITS, in_core, targets, traced, unchanged
-from unspool.engine.graph import ancestors, aten, calls, hoist_invariants, invariants, value
 from unspool.engine.reasons import CannotPlanError
-from unspool.engine.rewrites import clean, one_form, simplify
-from unspool.engine.trace import Trace
+from unspool.engine.trace.graph import ancestors, aten, calls, hoist_invariants, invariants, value
+from unspool.engine.trace.rewrites import clean, one_form, simplify
+from unspool.engine.trace.trace import Trace
 
 
 def test_the_number_of_rows_has_a_name() -> None:

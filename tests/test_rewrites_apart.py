@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.rewriting import UNITS, in_core, targets, traced, unchanged
-from unspool.engine.graph import ancestors, aten, calls, descendants, value
-from unspool.engine.rewrites import apart, clean, one_form, simplify
-from unspool.engine.trace import Trace
+from unspool.engine.trace.graph import ancestors, aten, calls, descendants, value
+from unspool.engine.trace.rewrites import apart, clean, one_form, simplify
+from unspool.engine.trace.trace import Trace
 
 
 def test_the_mask_of_a_dropout_is_drawn_by_itself() -> None:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from tests.rewriting import DEPTH, in_core, targets, traced, unchanged
-from unspool.engine.graph import ancestors, aten, calls, value
-from unspool.engine.rewrites import clean, merge, simplify
-from unspool.engine.trace import Trace
+from unspool.engine.trace.graph import ancestors, aten, calls, value
+from unspool.engine.trace.rewrites import clean, merge, simplify
+from unspool.engine.trace.trace import Trace
 
 
 def test_products_of_the_same_rows_become_one() -> None:

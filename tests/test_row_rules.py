@@ -16,14 +16,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import unspool
 from tests.row_rule_cases import CASES, ELSEWHERE, Case, Given
-from unspool.engine.along import ALONG
-from unspool.engine.any_rows import AnyRows, rows_symbol, without_reports
-from unspool.engine.graph import aten
-from unspool.engine.labels import SHARED, SUMMED, Axis, Label
 from unspool.engine.reasons import CannotPlanError, Code
-from unspool.engine.row_rules import ELEMENTWISE, RULES, SIZED
-from unspool.engine.rows import follow_rows
-from unspool.engine.sums import BILINEAR, LINEAR, LINEAR_IN_THE_FIRST, PUTS
+from unspool.engine.rows.labels import SHARED, SUMMED, Axis, Label
+from unspool.engine.rows.linearity import BILINEAR, LINEAR, LINEAR_IN_THE_FIRST, PUTS
+from unspool.engine.rows.op_axes import ALONG
+from unspool.engine.rows.proof import follow_rows
+from unspool.engine.rows.rules import ELEMENTWISE, RULES, SIZED
+from unspool.engine.trace.graph import aten
+from unspool.engine.trace.symbolic_rows import AnyRows, rows_symbol, without_reports
 
 ROWS = 3
 

@@ -14,13 +14,13 @@ from torch import Tensor, fx, nn
 from tests.drawn_steps import Drawn
 from tests.row_steps import UNITS, equals_the_plain_loop, keeps_rows_apart, rows_of
 from unspool import RNNCell
-from unspool.engine.graph import Node, value
-from unspool.engine.labels import SHARED, Axis, Label
-from unspool.engine.planning import weights_of
+from unspool.engine.plans.cache import weights_of
 from unspool.engine.reasons import CannotPlanError
-from unspool.engine.rewrites import simplify
-from unspool.engine.rows import follow_rows
-from unspool.engine.trace import Leaf, Trace, trace
+from unspool.engine.rows.labels import SHARED, Axis, Label
+from unspool.engine.rows.proof import follow_rows
+from unspool.engine.trace.graph import Node, value
+from unspool.engine.trace.rewrites import simplify
+from unspool.engine.trace.trace import Leaf, Trace, trace
 
 
 def drawn(draw: random.Random, seed: int) -> Drawn:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import unspool
 from unspool import LSTMCell, PerformanceWarning, StrictError, dynamic_rnn, strict
 from unspool.engine import fallbacks
-from unspool.engine.planned import Call
+from unspool.engine.execute.call import Call
 from unspool.engine.reasons import Code
 
 INPUTS = torch.zeros(2, 5, 3)
@@ -147,7 +147,9 @@ def test_a_plan_that_fails_alone_is_a_fault_of_the_engine_and_costs_no_result(mo
 
     torch.manual_seed(3)
     with torch.no_grad():
-        expected, _ = unspool.engine.plain.run(Noisy(), INPUTS.transpose(0, 1), None, torch.zeros(2, 3), torch.float32)
+        expected, _ = unspool.engine.execute.plain.run(
+            Noisy(), INPUTS.transpose(0, 1), None, torch.zeros(2, 3), torch.float32
+        )
     failing(monkeypatch)
     torch.manual_seed(3)
     with pytest.warns(RuntimeWarning, match=r"the plan of .*Noisy failed .*out of order.* Please report it"):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from unspool import tf1 as tf
-from unspool.engine import planning
+from unspool.engine.plans import cache
 
 cells = tf.nn.rnn_cell
 seq2seq = tf.contrib.seq2seq
@@ -53,9 +53,9 @@ def traces_of_runs(session: tf.Session, fetches: Any) -> list[int]:
     """How often steps are traced in each of three runs."""
     found: list[int] = []
     for _ in range(3):
-        before = planning.traces
+        before = cache.traces
         session.run(fetches)
-        found.append(planning.traces - before)
+        found.append(cache.traces - before)
     return found
 
 

@@ -4,10 +4,10 @@ Loops use two functions of it: `run`, and `explain`, which says how it would. De
 time.
 """
 
-from unspool.engine.explain import explain
-from unspool.engine.explanation import Explanation
+from unspool.engine.execute.policies import Checkpoint, Keep, Memory, Recompute, check_memory
+from unspool.engine.explain.explain import explain
+from unspool.engine.explain.explanation import Explanation
 from unspool.engine.fallbacks import PerformanceWarning, StrictError, fall_back, strict
-from unspool.engine.memory import Checkpoint, Keep, Memory, Recompute, check_memory
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason
 from unspool.engine.run import Options, run
 from unspool.engine.stepper import Stepper

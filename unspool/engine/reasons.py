@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from unspool.engine.advice import ADVICE
+from unspool.engine.explain.advice import ADVICE
 
 TORCH = str(Path(torch.__file__).parent)
 UNSPOOL = str(Path(__file__).parents[1])

@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.engine import plain
+from unspool.engine.execute import plain
+from unspool.engine.execute.call import Call
+from unspool.engine.execute.double_backward import Replay
+from unspool.engine.execute.layout import Layout
+from unspool.engine.execute.policies import Memory, default_memory
+from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
-from unspool.engine.layout import Layout
-from unspool.engine.memory import Memory, default_memory
-from unspool.engine.planned import Call
-from unspool.engine.planning import plan_of
-from unspool.engine.random import RandomState
-from unspool.engine.reach import bits
+from unspool.engine.plans.cache import plan_of
 from unspool.engine.reasons import CannotPlanError, Code
-from unspool.engine.replay import Replay
+from unspool.engine.trace.gradient_reach import bits
 from unspool.structure import Structure, flatten, unflatten_as
 from unspool.tracers import static_shape
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from unspool.engine.counts import Counts
-from unspool.engine.parts import Values
-from unspool.engine.planning import plan_of
+from unspool.engine.execute.counts import Counts
+from unspool.engine.execute.parts import Values
+from unspool.engine.plans.cache import plan_of
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 

@@ -9,21 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.engine.core import Core
-from unspool.engine.emit.chunk import Chunk, Results
 from unspool.engine.emit.cuda.join import join_pointwise, join_products
 from unspool.engine.emit.cuda.kernel import Kernel
+from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.emit.python import as_python, fuse
-from unspool.engine.graph import aten
-from unspool.engine.program import Program, Value
+from unspool.engine.ir.core import Core
+from unspool.engine.ir.program import Program, Value
+from unspool.engine.trace.graph import aten
 
 
 class Interpreted:
     """Runs a core over a chunk of steps, instruction by instruction.
 
-    >>> from unspool.engine.counts import Counts
-    >>> from unspool.engine.graph import aten
-    >>> from unspool.engine.program import Instruction, Kind
+    >>> from unspool.engine.execute.counts import Counts
+    >>> from unspool.engine.trace.graph import aten
+    >>> from unspool.engine.ir.program import Instruction, Kind
     >>> h, x, y = (Value(name, (3,), torch.float32) for name in "hxy")
     >>> add = Instruction(Kind.POINTWISE, aten.add.Tensor, (h, x), {}, (y,))
     >>> loop = Interpreted(Core((h,), (x,), (), (add,), (y,), (y,)), torch.device("cpu"))

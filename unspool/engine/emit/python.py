@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Program, Rows, Value
+from unspool.engine.ir.program import Instruction, Program, Rows, Value
+from unspool.engine.trace.graph import aten
 
 INFIX = {aten.add.Tensor: "+", aten.sub.Tensor: "-", aten.mul.Tensor: "*", aten.div.Tensor: "/"}
 CALLS = {

@@ -13,8 +13,8 @@ from unspool.engine.emit.cpp.statements import Compute, Contract
 from unspool.engine.emit.cpp.strided import Place, Ref
 from unspool.engine.emit.cpp.views import VIEWS
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Kind, Value
+from unspool.engine.ir.program import Instruction, Kind, Value
+from unspool.engine.trace.graph import aten
 
 MOST_HEADS = 16
 """Products by this many matrices at most are written out one by one."""

@@ -13,8 +13,8 @@ from unspool.engine.emit.cpp.scalars import literal
 from unspool.engine.emit.cpp.strided import Ref
 from unspool.engine.emit.cpp.views import Rule, first, given
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Value
+from unspool.engine.ir.program import Instruction, Value
+from unspool.engine.trace.graph import aten
 
 
 def _dims(instruction: Instruction, k: int = 1) -> list[int]:

@@ -17,7 +17,7 @@ from unspool.engine.emit.cpp.scalars import TYPES
 from unspool.engine.emit.cpp.statements import Compute, Largest, Product, Reduce, Statement
 from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.program import Instruction, Rows, Value
+from unspool.engine.ir.program import Instruction, Rows, Value
 
 
 class Row:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.graph import aten
+from unspool.engine.trace.graph import aten
 
 TYPES = {
     torch.float32: "float",

@@ -8,8 +8,8 @@ from typing import Any
 from unspool.engine.emit.cpp.row import Row, local_shape
 from unspool.engine.emit.cpp.strided import Ref
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Rows, Value
+from unspool.engine.ir.program import Instruction, Rows, Value
+from unspool.engine.trace.graph import aten
 
 Rule = Callable[[Row, Instruction], "Ref | list[Ref]"]
 """Where the results of an instruction are."""

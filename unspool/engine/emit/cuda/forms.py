@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Value
+from unspool.engine.ir.program import Instruction, Value
+from unspool.engine.trace.graph import aten
 
 TYPES = {torch.float32: "float", torch.float64: "double", torch.int64: "long long", torch.bool: "bool"}
 """What is not half precision: there, one needs to know where torch rounds."""

@@ -20,8 +20,8 @@ from unspool.engine.emit.cuda.kernel import Kernel
 from unspool.engine.emit.cuda.largest import Largest
 from unspool.engine.emit.cuda.multiply import Factors, Multiply, MultiplyLargest
 from unspool.engine.emit.cuda.pointwise import Pointwise
-from unspool.engine.graph import aten
-from unspool.engine.program import Instruction, Kind, Program, Rows, Value, can_run
+from unspool.engine.ir.program import Instruction, Kind, Program, Rows, Value, can_run
+from unspool.engine.trace.graph import aten
 
 AsFunction = Callable[[Program, str], Callable[..., Any]]
 """Makes what runs a program without kernels: its one output, or all of them."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from unspool.engine.emit.cuda.forms import TYPES, computes, inputs_of, named, pointers, reads, strides, writes
 from unspool.engine.emit.cuda.kernel import Kernel
 from unspool.engine.emit.cuda.launch import WAIT, launch
-from unspool.engine.program import Instruction, Value
+from unspool.engine.ir.program import Instruction, Value
 
 BEFORE = """
 __device__ __forceinline__ bool before({type} a, int i, {type} b, int j) {{  // whether a, at i, comes before b, at j

@@ -19,7 +19,7 @@ from unspool.engine.emit.cuda.kernel import Kernel
 from unspool.engine.emit.cuda.largest import BEFORE, Largest
 from unspool.engine.emit.cuda.launch import WAIT, launch
 from unspool.engine.emit.cuda.tiles import FETCH, FEW_COLUMNS, MANY, MANY_COLUMNS, MULTIPLY, Tile
-from unspool.engine.program import Instruction, Value
+from unspool.engine.ir.program import Instruction, Value
 
 
 @dataclass(frozen=True)

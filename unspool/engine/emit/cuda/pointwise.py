@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unspool.engine.emit.cuda.forms import computes, inputs_of, pointers, reads, strides, writes
 from unspool.engine.emit.cuda.kernel import Kernel
-from unspool.engine.program import Instruction, Value
+from unspool.engine.ir.program import Instruction, Value
 
 THREADS = 256
 """In a block."""

@@ -1,0 +1,1 @@
+"""The core as a CUDA graph."""

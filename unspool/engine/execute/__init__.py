@@ -1,0 +1,1 @@
+"""A call: the chunks of a plan's phases over a batch, and the loop as one operation of autograd."""

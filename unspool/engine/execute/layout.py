@@ -1,0 +1,142 @@
+"""Which rows run at which step, and where they are in a batch.
+
+Rows are sorted by length, longest first: the rows that run at a step are then the first ones, and no step touches a
+row that has ended. What the parts of a plan work on are the rows of several steps one after another, without padding:
+`sum(lengths)` rows for the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.engine.execute.counts import Counts
+
+
+class Layout:
+    """The rows of a batch by step.
+
+    >>> layout = Layout.of(torch.tensor([1, 3]), steps=4, device=torch.device("cpu"))
+    >>> layout.counts
+    (2, 1, 1)
+    >>> layout.take(torch.arange(8).reshape(4, 2), 0, 3)
+    tensor([1, 0, 3, 5])
+    """
+
+    def __init__(self, batch_size: int, counts: Sequence[int], order: Tensor | None, device: torch.device) -> None:
+        self.batch_size, self.counts, self.device = batch_size, Counts(counts), device
+        self._starts = self.counts.starts
+        self._some: dict[tuple[int, int], Counts] = {}
+        self._sorted_rows = order  # on the CPU, where indices are made
+        self._order = None if order is None else order.to(device)
+        self._indices: dict[tuple[int, int], Tensor] = {}
+
+    @classmethod
+    @lru_cache(maxsize=16)
+    def full(cls, batch_size: int, steps: int, device: torch.device) -> Layout:
+        """Every row runs at every step."""
+        return cls(batch_size, [batch_size] * steps, None, device)
+
+    @classmethod
+    def of(cls, lengths: Tensor, steps: int, device: torch.device) -> Layout:
+        """Rows run as long as `lengths` say. One look at the lengths; on a GPU this waits for it once."""
+        lengths = lengths.cpu().clamp(0, steps)
+        longest, batch_size = int(lengths.max()), len(lengths)
+        if int(lengths.min()) == longest:
+            return cls.full(batch_size, longest, device)
+        ordered, order = lengths.sort(descending=True, stable=True)
+        counts: Any = (ordered[None] > torch.arange(longest, device="cpu")[:, None]).sum(1)
+        return cls(batch_size, counts.tolist(), order, device)
+
+    @property
+    def steps(self) -> int:
+        """The length of the longest row."""
+        return len(self.counts)
+
+    @cached_property
+    def shortest(self) -> int:
+        """The length of the shortest row."""
+        return self.counts.count(self.batch_size)
+
+    @property
+    def sorted(self) -> bool:
+        """Whether rows have changed places."""
+        return self._order is not None
+
+    @property
+    def mean_rows(self) -> float:
+        """How many rows a step has, on average."""
+        return self._starts[-1] / max(self.steps, 1)
+
+    def counts_of(self, start: int, stop: int) -> Counts:
+        """The rows of the steps from `start` to `stop`."""
+        found = self._some.get((start, stop))
+        if found is None:
+            found = self._some[start, stop] = Counts(self.counts[start:stop])
+        return found
+
+    def rows(self, start: int, stop: int) -> int:
+        """How many rows the steps from `start` to `stop` have together."""
+        return self._starts[stop] - self._starts[start]
+
+    def sort(self, leaf: Tensor) -> Tensor:
+        """The rows of one step in the order of their lengths."""
+        return leaf if self._order is None else leaf.index_select(0, self._order)
+
+    def unsort(self, leaf: Tensor) -> Tensor:
+        """The opposite of `sort`."""
+        return leaf if self._order is None else torch.zeros_like(leaf).index_copy(0, self._order, leaf)
+
+    def take(self, leaf: Tensor, start: int, stop: int) -> Tensor:
+        """The rows of `leaf`, `[time, batch, ...]`, at the steps from `start` to `stop`, one after another."""
+        if self._order is None:
+            return (leaf if stop - start == leaf.shape[0] else leaf[start:stop]).flatten(0, 1)
+        by_batch = leaf.transpose(0, 1)
+        if not leaf.is_contiguous() and by_batch.is_contiguous():
+            return by_batch.flatten(0, 1).index_select(0, self._index(start, stop, 1, leaf.shape[0]))
+        places = self._index(start, stop, self.batch_size, 1)
+        if leaf.is_contiguous():
+            return leaf.flatten(0, 1).index_select(0, places)
+        # Neither is to be copied as a whole: it may be one step seen many times.
+        return leaf[places // self.batch_size, places % self.batch_size]
+
+    def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor) -> None:
+        """Writes what `take` would read; `leaf` is contiguous."""
+        if self._order is None:
+            leaf[start:stop] = rows.unflatten(0, (stop - start, self.batch_size))
+        else:
+            leaf.flatten(0, 1).index_copy_(0, self._index(start, stop, self.batch_size, 1), rows)
+
+    def spread(self, rows: Tensor, start: int, stop: int) -> Tensor:
+        """`[stop - start, batch, ...]` with the rows of these steps in their places, and zeros elsewhere."""
+        steps, end = stop - start, min(stop, self.steps)
+        if self._order is None and end == stop:
+            return rows.reshape(steps, self.batch_size, *rows.shape[1:])
+        places = self._index(start, end, self.batch_size, 1) - start * self.batch_size
+        flat = rows.new_zeros(steps * self.batch_size, *rows.shape[1:]).index_copy(0, places, rows)
+        return flat.reshape(steps, self.batch_size, *rows.shape[1:])
+
+    def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
+        """The rows of `leaf` one step earlier; before step 0 there are those of `first`, already sorted."""
+        begin = max(start, 1)
+        if self._order is None:
+            earlier = leaf[begin - 1 : stop - 1].flatten(0, 1)
+        else:
+            places = self._index(begin, stop, self.batch_size, 1) - self.batch_size
+            earlier = leaf.flatten(0, 1).index_select(0, places)
+        return earlier if start > 0 else torch.cat([first[: self.counts[0]], earlier])
+
+    def _index(self, start: int, stop: int, per_step: int, per_row: int) -> Tensor:
+        """Where each of those rows is in a flat batch in which a step and a row are so many places apart."""
+        key = (per_step, per_row)
+        if key not in self._indices:
+            own = torch.arange(self.batch_size, device="cpu")  # whatever torch's default device is
+            order = own if self._sorted_rows is None else self._sorted_rows
+            runs = own < torch.tensor(self.counts, device="cpu")[:, None]
+            time, row = runs.nonzero(as_tuple=True)
+            self._indices[key] = (order[row] * per_row + time * per_step).to(self.device)
+        return self._indices[key][self._starts[start] : self._starts[stop]]

@@ -1,0 +1,1 @@
+"""How a cell runs, as data, text, HTML and pictures."""

@@ -1,0 +1,1 @@
+"""The intermediate representation: straight programs of aten operations, which emitters take."""

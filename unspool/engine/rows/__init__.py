@@ -1,0 +1,1 @@
+"""The proof that rows of a batch never mix, operation by operation."""

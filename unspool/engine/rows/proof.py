@@ -1,0 +1,86 @@
+"""The proof that a step treats the rows of a batch independently, by following the batch axis through every operation.
+
+Only with the proof may time be folded into the batch, rows be left out, and their order be changed. Every operation
+has to be known: for one that is not, there is no proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import fx
+
+from unspool.engine.reasons import CannotPlanError, Code
+from unspool.engine.rows.labels import SHARED, SUMMED, Axis, Label, MixedError
+from unspool.engine.rows.linearity import follow_sums, is_zero
+from unspool.engine.rows.rules import MAKERS, SIZED, apply_rule, axis_in, has_rows
+from unspool.engine.trace.graph import Node, aten, is_size, line_of_node, value
+
+
+def follow_rows(graph: fx.Graph, rows: Node) -> dict[Node, Label]:
+    """Where the rows are in every node of `graph`.
+
+    Raises:
+        CannotPlanError: if rows meet each other in a node, or if nothing is known about it.
+    """
+    labels: dict[Node, Label] = {}
+    for node in graph.nodes:
+        if node.op == "output" or is_size(node):
+            continue
+        if node.op != "call_function":
+            labels[node] = axis_in(value(node)) or SHARED
+            continue
+        try:
+            _check_sizes(node)
+            labels[node] = _label(node, labels, rows)
+        except MixedError as error:
+            message, operation = f"{_name(node)} {error}", str(node.target)
+            raise CannotPlanError(error.code, message, operation=operation, line=line_of_node(node)) from None
+    return labels
+
+
+def check_result_rows(labels: dict[Node, Label], per_row: Iterable[Any], sums: Iterable[Any]) -> None:
+    """Raises unless results have their rows in front, and gradients of weights are sums over rows."""
+    for node in per_row:
+        if node is not None and labels[node] != Axis(0):
+            raise CannotPlanError(
+                Code.MIXED_ROWS, f"a result of the step does not have its rows in front: {labels[node]}"
+            )
+    for node in sums:
+        if node is not None and labels[node] != SUMMED and not is_zero(node):
+            raise CannotPlanError(Code.MIXED_ROWS, "a weight has a gradient that is no sum over rows")
+
+
+def _check_sizes(node: Node) -> None:
+    """The number of rows may be a size and nothing else: as a value, it would be that of a chunk."""
+    sizes = [each for each in node.all_input_nodes if is_size(each)]
+    if not sizes:
+        return
+    place = 0 if node.target in MAKERS else 1 if node.target in SIZED else None
+    told: list[Any] = [] if place is None else node.args[place]
+    if any(each not in told for each in sizes):
+        raise MixedError("computes with the number of rows", Code.ROW_COUNT)
+    if node.target is aten.full.default and isinstance(node.args[1], fx.Node):
+        raise MixedError("computes with the number of rows", Code.ROW_COUNT)
+
+
+def _label(node: Node, labels: dict[Node, Label], rows: Node) -> Label:
+    given = {each: labels[each] for each in node.all_input_nodes if each in labels}
+    if any(label == SUMMED for label in given.values()):
+        return follow_sums(node, labels)
+    if all(label == SHARED for label in given.values()):
+        if not has_rows(value(node)):
+            return SHARED
+        if node.target in MAKERS or node.target is aten.expand.default:
+            found = axis_in(value(node))
+            assert found is not None
+            if str(value(node).shape[found.index]) != str(value(rows)):
+                raise MixedError("makes several entries for each row")
+            return found
+        raise MixedError("makes rows from what has none")
+    return apply_rule(node, labels)
+
+
+def _name(node: Node) -> str:
+    return str(node.target).removeprefix("aten.").split(".")[0]

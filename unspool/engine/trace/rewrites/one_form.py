@@ -1,0 +1,174 @@
+"""Says the same thing in one way, for other rewrites to find: sizes, views, splits, joined slices."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from unspool.engine.reasons import CannotPlanError, Code
+from unspool.engine.trace.graph import Node, aten, calls, insert, is_call, is_size, replace, terms_of, value
+
+
+def name_sizes(graph: fx.Graph, rows: Node) -> None:
+    """Lets every size be a number or computed from `rows`, so that no tensor is needed for its shape alone.
+
+    Without it, a mask drawn like the state would have to wait for the state.
+    """
+    sizes: dict[str, Node] = {str(value(rows)): rows}
+
+    def named(size: Any) -> Any:
+        if not isinstance(size, torch.SymInt):
+            return size
+        if str(size) not in sizes:
+            sizes[str(size)] = _size(size, rows)
+        return sizes[str(size)]
+
+    for node in calls(graph):
+        if is_size(node) and not isinstance(value(node), torch.SymInt):
+            continue
+        if isinstance(value(node), torch.SymInt) and node not in sizes.values():
+            replace(node, named(value(node)))
+        elif node.target in FILLED or node.target in FILLED_WITH or node.target in DRAWN:
+            made: Tensor = value(node)
+            arguments: list[Any] = [[named(size) for size in made.shape]]
+            if node.target not in DRAWN:
+                arguments.append(FILLED[node.target] if node.target in FILLED else node.args[FILLED_WITH[node.target]])
+            target = DRAWN.get(node.target, aten.full.default)
+            with graph.inserting_before(node):
+                new = graph.call_function(target, tuple(arguments), {"dtype": made.dtype, "device": made.device})
+            new.meta = dict(node.meta)
+            replace(node, new)
+
+
+def _size(size: Any, rows: Node) -> Node:
+    """A new node that computes a multiple of the rows."""
+    expression: Any = size.node.expr
+    row: Any = value(rows).node.expr
+    if expression.free_symbols - row.free_symbols:
+        raise CannotPlanError(Code.VALUES, "the step's control flow or shapes depend on the values of tensors")
+    times = int(expression.subs(row, 1))
+    if expression != times * row:
+        raise CannotPlanError(Code.ROW_COUNT, f"a size in the step is no multiple of the number of rows: {expression}")
+    graph = rows.graph
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    with graph.inserting_after(last):
+        node = graph.call_function(operator.mul, (rows, times))
+    node.meta["val"] = size
+    return node
+
+
+def use_one_name(graph: fx.Graph) -> None:
+    """Calls the same thing by the same name.
+
+    Every view becomes a reshape, which works on any strides, so that copies made for it are not needed.
+    """
+    names = {
+        aten.view.default: aten.reshape.default,
+        aten._unsafe_view.default: aten.reshape.default,
+        aten.unsafe_split.Tensor: aten.split.Tensor,
+        aten.unsafe_split_with_sizes.default: aten.split_with_sizes.default,
+    }
+    for node in calls(graph, *names):
+        node.target = names[node.target]
+
+
+def flatten_concats(graph: fx.Graph) -> None:
+    """`concat([concat([a, b]), c])` along one axis becomes `concat([a, b, c])`."""
+    for node in calls(graph, aten.cat.default):
+        axis = _axis(node)
+        pieces: list[Node] = []
+        for piece in node.args[0]:
+            inner = (
+                is_call(piece, aten.cat.default) and _axis(piece) == axis and value(piece).dtype == value(node).dtype
+            )
+            pieces += piece.args[0] if inner else [piece]
+        if len(pieces) > len(node.args[0]):
+            replace(node, insert(node, aten.cat.default, pieces, axis))
+
+
+def cut_once(graph: fx.Graph) -> None:
+    """`x[a:b][c:d]` along one axis becomes one slice of `x`."""
+    for node in calls(graph, aten.slice.Tensor):
+        inner = node.args[0]
+        if not is_call(inner, aten.slice.Tensor) or any(len(each.args) != 4 for each in (node, inner)):
+            continue
+        of, axis = inner.args[0], inner.args[1] % value(inner).dim()
+        size = value(of).shape[axis]
+        if node.args[1] % value(node).dim() != axis or not isinstance(size, int):
+            continue
+        kept = range(size)[slice(*inner.args[2:])][slice(*node.args[2:])]
+        replace(node, insert(node, aten.slice.Tensor, of, axis, kept.start, kept.stop))
+
+
+def join_cuts(graph: fx.Graph) -> None:
+    """Neighbouring slices of a tensor, put together again, become one slice, or the tensor itself."""
+    for node in calls(graph, aten.cat.default):
+        first, axis = node.args[0][0], _axis(node)
+        if not all(is_call(each, aten.slice.Tensor) and len(each.args) == 4 for each in node.args[0]):
+            continue
+        of, size = first.args[0], value(first.args[0]).shape[axis]
+        if not isinstance(size, int) or any(each.args[0] is not of or each.args[1] != axis for each in node.args[0]):
+            continue
+        cuts = [slice(*each.args[2:]).indices(size)[:2] for each in node.args[0]]
+        if any(start > end for start, end in cuts) or any(one[1] != two[0] for one, two in itertools.pairwise(cuts)):
+            continue
+        start, end = cuts[0][0], cuts[-1][1]
+        replace(node, of if (start, end) == (0, size) else insert(node, aten.slice.Tensor, of, axis, start, end))
+
+
+def _axis(concat: Node) -> int:
+    axis = concat.args[1] if len(concat.args) > 1 else concat.kwargs.get("dim", 0)
+    assert isinstance(axis, int)
+    return axis % value(concat).dim()
+
+
+def join_slices(graph: fx.Graph) -> None:
+    """Replaces a sum of zero-padded pieces that do not overlap by their concatenation.
+
+    This is what the gradient of `z[:, :n]`, `z[:, n:]` looks like.
+    """
+    for node in reversed(calls(graph, aten.add.Tensor)):
+        if node.kwargs or not node.users:
+            continue
+        terms = terms_of(node)
+        pieces = sorted(
+            (each.args[3], each.args[4], each.args[2], each)
+            for each in terms
+            if is_call(each, aten.slice_backward.default)
+        )
+        if len(pieces) != len(terms):
+            continue
+        ends = [0, *(end for _, end, *_ in pieces)]
+        dims = {dim for _, _, dim, _ in pieces}
+        whole: Tensor = value(node)
+        if len(dims) == 1 and all(each.args[5] == 1 for *_, each in pieces):
+            (dim,) = dims
+            starts = [start for start, *_ in pieces]
+            if starts == ends[:-1] and ends[-1] >= whole.shape[dim]:
+                replace(node, insert(node, aten.cat.default, [each.args[0] for *_, each in pieces], dim))
+
+
+FILLED: dict[Any, Any] = {
+    aten.zeros_like.default: 0,
+    aten.ones_like.default: 1,
+    aten.empty_like.default: 0,
+    aten.new_zeros.default: 0,
+    aten.new_ones.default: 1,
+    aten.new_empty.default: 0,
+    aten.new_empty_strided.default: 0,
+    aten.zeros.default: 0,
+    aten.ones.default: 1,
+    aten.empty.memory_format: 0,
+    aten.empty_strided.default: 0,
+}
+"""What makes a tensor like another, or of a shape, and what it fills it with; what is empty may hold anything."""
+
+FILLED_WITH: dict[Any, int] = {aten.full_like.default: 1, aten.new_full.default: 2}
+"""The same, where the number is an argument."""
+
+DRAWN: dict[Any, Any] = {aten.rand_like.default: aten.rand.default, aten.randn_like.default: aten.randn.default}
+"""What draws a tensor like another, and what draws it from the shape itself."""

@@ -1,0 +1,102 @@
+"""A number of rows that is no number in particular: a step that asks which one it is holds for that one alone."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import sympy
+import torch
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+from unspool.engine.reasons import TORCH, CannotPlanError, Code, is_users
+from unspool.engine.trace.user_lines import line_now
+
+ROWS_HINT = 7919
+"""What the tracer believes the number of rows to be: a prime that no other size is likely to share."""
+
+
+class AnyRows(ShapeEnv):
+    """What the tracer knows of sizes. It refuses at once what would make the number of rows known.
+
+    At the end would be too late: a Python loop over the rows would have been traced for as many as `ROWS_HINT` of them.
+    """
+
+    _reason: CannotPlanError | None = None
+
+    def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
+        """The value of an expression in sizes, if every number of rows gives the same.
+
+        Raises:
+            CannotPlanError: if it depends on the number of rows.
+        """
+        result: Any = super().evaluate_expr(*args, **kwargs)
+        self.check()
+        expression: Any = args[0] if args else kwargs["orig_expr"]
+        # torch takes it for granted that there are at least two rows. It computes the same with one, but does the user?
+        symbols = expression.free_symbols
+        if symbols and _asked_by_the_user():
+            alone = expression.xreplace(dict.fromkeys(symbols, sympy.Integer(1)))
+            if alone != result:
+                self._reason = _refusal(_told(expression))
+                raise self._reason
+        return result
+
+    def check(self) -> None:
+        """Raises if something has become known of the number of rows, once more if the step has caught it before."""
+        if self._reason is None and self.guards:
+            self._reason = _refusal(_told(self.guards[0].expr))
+        if self._reason is None and self.replacements:
+            symbol, found = next(iter(self.replacements.items()))
+            self._reason = _refusal(f"{_told(symbol)} = {_told(found)}")
+        if self._reason is not None:
+            raise self._reason
+
+
+@contextmanager
+def without_reports() -> Generator[None, None, None]:
+    """Keeps torch from logging, as an error of its own, that a step was refused in the middle of an operation."""
+
+    def is_worth_a_line(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], CannotPlanError))
+
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    log.addFilter(is_worth_a_line)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_worth_a_line)
+
+
+def rows_symbol(mode: FakeTensorMode) -> Any:
+    """The number of rows, as a size of tensors of `mode`."""
+    make: Any = StatelessSymbolicContext
+    context = make(dynamic_sizes=[DimDynamic.DUCK])
+    rows = torch.empty(ROWS_HINT, device="cpu")
+    return mode.from_tensor(rows, symbolic_context=context, source=ConstantSource("rows")).shape[0]
+
+
+def _told(expression: Any) -> str:
+    return str(expression.xreplace(dict.fromkeys(expression.free_symbols, sympy.Symbol("rows"))))
+
+
+def _refusal(condition: str) -> CannotPlanError:
+    in_words = "" if str(ROWS_HINT) in condition else f" ({condition})"
+    return CannotPlanError(Code.ROW_COUNT, f"the step depends on the number of rows{in_words}", line=line_now())
+
+
+def _asked_by_the_user() -> bool:
+    """Whether it is the user's own Python that wants to know, by an `if`, say, and not an operation of torch."""
+    frame, name = inspect.currentframe(), ""
+    while frame is not None and frame.f_code.co_filename.startswith((TORCH, __file__)):
+        name, frame = frame.f_code.co_name, frame.f_back
+    return (
+        frame is not None
+        and is_users(frame.f_code.co_filename)
+        and name in ("__bool__", "__int__", "__index__", "__float__")
+    )
