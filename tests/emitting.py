@@ -12,11 +12,8 @@ import torch
 from torch import Tensor
 
 from unspool import explain
+from unspool.engine.emit.cpp import emitter
 from unspool.engine.emit.cpp.module import Module
-from unspool.engine.emit.interpreted import Interpreted
-from unspool.engine.execute import phase
-from unspool.engine.execute.parts import Parts
-from unspool.engine.execute.phase import Phase
 from unspool.engine.ir.program import Value
 
 
@@ -38,7 +35,7 @@ class Joined(Module):
 
 
 @contextmanager
-def compiled_together(near: int = phase.NEAR) -> Iterator[None]:
+def compiled_together(near: int = emitter.NEAR) -> Iterator[None]:
     """Loops that are planned in here are compiled together at its end: far faster than one after another.
 
     Args:
@@ -46,8 +43,8 @@ def compiled_together(near: int = phase.NEAR) -> Iterator[None]:
     """
     together, number = Module(), itertools.count()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(phase, "NEAR", near)
-        patch.setattr(phase, "Module", lambda: Joined(together, next(number)))
+        patch.setattr(emitter, "NEAR", near)
+        patch.setattr(emitter, "Module", lambda: Joined(together, next(number)))
         yield
     together.start()
 
@@ -58,19 +55,9 @@ LIMITS = {torch.float64: 1e-10, torch.float32: 2e-6}
 
 @contextmanager
 def interpreter() -> Iterator[None]:
-    """Cores are interpreted in here, as with UNSPOOL_EMIT=interpreted, but by the plan that is there.
-
-    With the environment it would be another plan, and tracing a step takes longer than everything else here.
-    """
-    made: dict[Phase, Parts] = {}
-
-    def parts(phase: Phase, rows: float) -> Parts:
-        if phase not in made:
-            made[phase] = Parts(phase.split, phase._labels, Interpreted(phase.core, phase._device), phase._device)
-        return made[phase]
-
+    """Cores are interpreted in here, those of plans that there are already too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Phase, "parts", parts)
+        patch.setenv("UNSPOOL_EMIT", "interpreted")
         yield
 
 

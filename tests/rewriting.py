@@ -11,7 +11,9 @@ from torch import Tensor, fx, nn
 from unspool import RNNCell
 from unspool.engine.trace.graph import ancestors, calls, descendants, value
 from unspool.engine.trace.rewrites import clean
-from unspool.engine.trace.trace import Leaf, Trace, trace
+from unspool.engine.trace.spec import Leaf, StepSpec
+from unspool.engine.trace.trace import Trace
+from unspool.engine.trace.tracer import trace
 
 DEPTH, UNITS = 3, 4
 
@@ -39,7 +41,7 @@ def traced(step: Callable[..., Tensor], dtype: torch.dtype = torch.float64, *, a
     cell = Step(step).to(dtype)
     weights = dict(cell.named_parameters())
     leaves = [Leaf((width,), dtype, torch.device("cpu"), wanted=True) for width in (DEPTH, UNITS)]
-    made = trace(cell, weights, *leaves, dtype, same_containers=True, adjoint=adjoint)
+    made = trace(cell, StepSpec(weights, *leaves, dtype, same_containers=True, adjoint=adjoint))
     clean.drop_dead(made.graph)
     return made
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool import RNNCell, dynamic_rnn
-from unspool.engine import Options
+from unspool.engine import Request
 from unspool.engine.execute import plain
 from unspool.engine.plans.plan import Plan
 from unspool.engine.run import prepare
@@ -39,7 +39,7 @@ def rows_of(batch_size: int, *more: int) -> Tensor:
 def planned(cell: RNNCell) -> Plan:
     """The plan of a cell, with all gradients wanted; raises if there is none."""
     x, h = rows_of(3, 4).requires_grad_(), rows_of(4).requires_grad_()
-    return prepare(cell, x, LENGTHS, h, torch.float64, Options())[0].plan
+    return prepare(Request(cell, x, LENGTHS, h, torch.float64))[0].plan
 
 
 LENGTHS = torch.tensor([1, 3, 0, 2])

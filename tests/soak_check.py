@@ -23,8 +23,8 @@ from tests.comparison import Run, loss_of, plain_loop, results, wanting_gradient
 from tests.emitting import compiled_together, difference, interpreter, largest
 from tests.soak_cells import SoakCell
 from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
-from unspool.engine import Options
-from unspool.engine.execute.phase import NEAR
+from unspool.engine import Options, Request
+from unspool.engine.emit.cpp.emitter import NEAR
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import prepare
 from unspool.structure import flatten, map_structure
@@ -215,10 +215,12 @@ class Case:
         lengths = None if self.lengths is None else torch.tensor(self.lengths)
         try:
             for memory in policies:
-                call, _ = prepare(self.cell, inputs, lengths, self.state, self.dtype, Options(memory=memory))
+                call, _ = prepare(Request(self.cell, inputs, lengths, self.state, self.dtype, Options(memory=memory)))
                 schedules = [call.schedule, *([call.plan.inference] if isinstance(memory, Checkpoint) else [])]
                 phases = [each for one in schedules for each in (one.forward, one.adjoint) if each is not None]
-                self.outcome.emitters |= {each.parts(call.layout.mean_rows).loop.name for each in phases}
+                self.outcome.emitters |= {
+                    each.parts(call.layout.mean_rows, call.emitter).emitter.name for each in phases
+                }
         except CannotPlanError as reason:
             self.outcome.reason = str(reason)
             return False

@@ -17,8 +17,8 @@ from tests.emitting import assert_compiled, assert_equals_interpreter, interpret
 from tests.user_cells import USER_CELLS, LSTMTwoLinears, MultiHead
 from tests.zoo import ZOO, inputs_for
 from unspool import Checkpoint, GRUCell, Keep, LSTMCell, Recompute, dynamic_rnn, explain
-from unspool.engine import Memory, Options
-from unspool.engine.execute import phase
+from unspool.engine import Memory, Options, Request
+from unspool.engine.emit.cpp import emitter
 from unspool.engine.run import prepare
 from unspool.structure import flatten, map_structure
 
@@ -55,7 +55,7 @@ def _two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """How many rows are many depends on the number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    monkeypatch.setattr(phase, "NEAR", 0)  # the weights here are so small that few rows would be many too
+    monkeypatch.setattr(emitter, "NEAR", 0)  # the weights here are so small that few rows would be many too
     yield
     torch.set_num_threads(before)
 
@@ -88,11 +88,11 @@ class Case:
         lengths = None if self.lengths is None else torch.tensor(self.lengths)
         inputs = map_structure(lambda leaf: leaf.transpose(0, 1), self.inputs)
         for memory in memories:
-            call, _ = prepare(self.cell, inputs, lengths, self.state, self.dtype, Options(memory=memory))
+            call, _ = prepare(Request(self.cell, inputs, lengths, self.state, self.dtype, Options(memory=memory)))
             forward = call.plan.inference.forward if isinstance(memory, Checkpoint) else call.schedule.forward
             for each in (forward, call.schedule.forward, call.schedule.adjoint):
                 if each is not None:
-                    each.parts(call.layout.mean_rows)
+                    each.parts(call.layout.mean_rows, call.emitter)
 
 
 def _loop(memory: Memory | None) -> Run:

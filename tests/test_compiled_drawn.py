@@ -18,14 +18,14 @@ from tests.comparison import results, wanting_gradients
 from tests.drawn_cells import DrawnCell
 from tests.emitting import assert_equals_interpreter, compiled_together, difference, drawn, interpreter
 from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
-from unspool.engine import Options
+from unspool.engine import Options, Request
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.lowering import is_row_sum
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.protocol import Chunk
-from unspool.engine.execute import phase
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.counts import Counts
+from unspool.engine.execute.phase import Phase
 from unspool.engine.plans.plan import Schedule
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import prepare
@@ -69,15 +69,17 @@ class Case:
         before, lengths = len(made), None if self.lengths is None else torch.tensor(self.lengths)
         inputs = map_structure(lambda leaf: leaf.transpose(0, 1), self.inputs)
         try:
-            call, _ = prepare(self.cell, inputs, lengths, self.state, torch.float64, Options(memory=self.memory))
+            call, _ = prepare(
+                Request(self.cell, inputs, lengths, self.state, torch.float64, Options(memory=self.memory))
+            )
         except CannotPlanError as reason:
             self.reason = str(reason)
             return False
-        self.emitters = {each.parts(call.layout.mean_rows).loop.name for each in self._phases(call)}
+        self.emitters = {each.parts(call.layout.mean_rows, call.emitter).emitter.name for each in self._phases(call)}
         self.loops = made[before:]
         return True
 
-    def _phases(self, call: Call) -> list[phase.Phase]:
+    def _phases(self, call: Call) -> list[Phase]:
         schedules: list[Schedule] = [call.schedule]
         if isinstance(self.memory, Checkpoint):
             schedules.append(call.plan.inference)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tests.comparison import plain_loop, results, wanting_gradients
 from tests.emitting import assert_compiled, assert_equals_interpreter, interpreter
 from unspool import Checkpoint, Keep, Recompute, RNNCell, dynamic_rnn
-from unspool.engine import Options
+from unspool.engine import Options, Request
 from unspool.engine.reasons import Code, Reason
 from unspool.engine.run import prepare
 
@@ -255,9 +255,10 @@ def test_a_maximum_is_found_again_where_one_phase_is_compiled_and_the_other_is_n
     cell.wide = nn.Parameter(torch.randn(9 * UNITS, dtype=torch.float64))
     inputs = torch.randn(16, STEPS, UNITS, dtype=torch.float64).requires_grad_()
     state = torch.randn(16, UNITS, dtype=torch.float64).requires_grad_()
-    call, _ = prepare(cell, inputs.transpose(0, 1), None, state, torch.float64, Options(memory=memory))
+    call, _ = prepare(Request(cell, inputs.transpose(0, 1), None, state, torch.float64, Options(memory=memory)))
     forward = call.schedule.forward
-    forward._parts = dict.fromkeys((False, True), forward._interpreted(Reason(Code.ASKED, "the test says so")))
+    compiled = forward.parts(call.layout.mean_rows, None).emitter
+    forward._failed[compiled] = Reason(Code.ASKED, "the test says so")
 
     def run(cell: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
         return dynamic_rnn(cell, inputs, lengths, state, dtype, memory=memory)

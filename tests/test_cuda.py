@@ -20,7 +20,7 @@ from unspool import (
     Recompute,
     dynamic_rnn,
 )
-from unspool.engine import Options, run
+from unspool.engine import Options, Request, run
 from unspool.engine.emit.graphs.graphed import Graphed
 from unspool.engine.execute import plain
 from unspool.structure import flatten, map_structure
@@ -72,7 +72,7 @@ def test_equals_the_plain_loop(name: str, lengths: Any) -> None:
         for swap in (False, True):
             for _ in range(3):  # interpreted, recorded, replayed
                 torch.manual_seed(1)
-                found = run(cell, inputs, rows, state, dtype, Options(3, swap, memory))
+                found = run(Request(cell, inputs, rows, state, dtype, Options(3, swap, memory)))
                 torch.testing.assert_close(results(cell, inputs, state, *found), expected, **tight)
 
 
@@ -132,7 +132,7 @@ def test_graphs_serve_batches_of_any_lengths(monkeypatch: pytest.MonkeyPatch) ->
         lengths[0] = 40
         inputs = torch.randn(40, 13, 6, device="cuda", dtype=torch.float64, requires_grad=True)
         state = map_structure(torch.randn_like, cell.zero_state(13, torch.float64, "cuda"))
-        found = run(cell, inputs, lengths, state, torch.float64, Options(8))
+        found = run(Request(cell, inputs, lengths, state, torch.float64, Options(8)))
         expected = plain.run(cell, inputs, lengths.cuda(), state, torch.float64)
         torch.testing.assert_close(
             results(cell, inputs, state, *found), results(cell, inputs, state, *expected), rtol=1e-9, atol=1e-11

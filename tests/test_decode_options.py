@@ -22,9 +22,9 @@ def test_a_decode_of_known_inputs_runs_as_it_is_told(monkeypatch: pytest.MonkeyP
     told: list[Any] = []
     run = engine.run
 
-    def spy(*args: Any) -> Any:
-        told.append(args[5])
-        return run(*args)
+    def spy(request: engine.Request) -> Any:
+        told.append(request.options)
+        return run(request)
 
     monkeypatch.setattr(engine, "run", spy)
     made = decoder()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.row_steps import UNITS, Step, rows_of
 from unspool import Checkpoint, Keep, Recompute, explain
-from unspool.engine import Options
+from unspool.engine import Options, Request
 from unspool.engine.run import prepare
 
 STEPS = 7
@@ -53,7 +53,7 @@ def test_every_policy_draws_what_the_plain_loop_draws(name: str, policy: Any, le
     given = None if lengths is None else torch.tensor(lengths)
     for chunk in (1, 2, 7):
         options = Options(chunk, memory=policy)
-        call, tensors = prepare(cell, x, given, h, torch.float64, options)
+        call, tensors = prepare(Request(cell, x, given, h, torch.float64, options))
         assert call.replay is not None
         torch.manual_seed(3)
         found = with_gradients(call.run(tensors))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
 from unspool import DropoutWrapper, EmbeddingWrapper, GRUCell, LSTMCell, RNNCell, dynamic_rnn, explain, static_rnn
-from unspool.engine import Options
+from unspool.engine import Request
 from unspool.engine.execute import plain
 from unspool.engine.plans import cache
 from unspool.engine.reasons import CannotPlanError
@@ -42,7 +42,7 @@ def reason(cell: Any, inputs: Tensor | None = None, state: Any = None) -> str:
     inputs = torch.randn(5, 3, 3) if inputs is None else inputs
     state = cell.zero_state(inputs.shape[1], torch.float32) if state is None else state
     with pytest.raises(CannotPlanError) as caught:
-        prepare(cell, inputs, None, state, torch.float32, Options())
+        prepare(Request(cell, inputs, None, state, torch.float32))
     return str(caught.value)
 
 

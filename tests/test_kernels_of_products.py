@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unspool.engine.emit.cuda.join import MOST_ELEMENTS, join_products
 from unspool.engine.emit.cuda.multiply import Multiply, MultiplyLargest
-from unspool.engine.emit.interpreted import as_function
+from unspool.engine.emit.graphs.joined import as_function
 from unspool.engine.emit.python import as_python
 from unspool.engine.ir.program import Instruction, Kind, Program, Value
 from unspool.engine.trace.graph import aten

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import unspool
 from unspool import dynamic_rnn
+from unspool.engine import Request
 from unspool.engine.plans import cache
 from unspool.engine.reasons import CannotPlanError
 
@@ -66,7 +67,7 @@ def test_the_error_of_a_cell_without_a_plan_does_not_grow() -> None:
     depths: list[int] = []
     for _ in range(4):
         with pytest.raises(CannotPlanError) as caught:
-            cache.plan_of(cell, inputs, state, torch.float32, same_containers=False)
+            cache.plan_of(Request(cell, inputs, None, state, torch.float32))
         depths.append(len(caught.traceback))
     assert depths[1:] == depths[1:2] * 3
 

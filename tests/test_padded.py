@@ -14,7 +14,7 @@ from tests.emitting import drawn
 from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
 from unspool import RNNCell
-from unspool.engine import Options
+from unspool.engine import Request
 from unspool.engine.emit.graphs.padded import Padded, can_pad, rounded_up
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.protocol import Chunk, Results
@@ -71,7 +71,7 @@ def cores(name: str) -> list[Core]:
         cell(map_structure(lambda leaf: leaf[:, 0], inputs), state)  # builds it
     for leaf in [*flatten(inputs), *flatten(state)]:
         leaf.requires_grad_(leaf.is_floating_point())
-    call, _ = prepare(cell, map_structure(lambda leaf: leaf.transpose(0, 1), inputs), None, state, dtype, Options())
+    call, _ = prepare(Request(cell, map_structure(lambda leaf: leaf.transpose(0, 1), inputs), None, state, dtype))
     phases = (call.schedule.forward, call.schedule.adjoint)
     return [phase.core for phase in phases if phase is not None]
 
@@ -128,7 +128,7 @@ class Positions(RNNCell):
 def test_rows_are_not_padded_where_an_index_could_go_too_far() -> None:
     """A row that has ended is at the end of the table."""
     state = (torch.zeros(3, 4), torch.zeros(3, dtype=torch.int64))
-    call, _ = prepare(Positions(), torch.randn(5, 3, 4), None, state, torch.float32, Options())
+    call, _ = prepare(Request(Positions(), torch.randn(5, 3, 4), None, state, torch.float32))
     assert not can_pad(call.schedule.forward.core)
 
 

@@ -26,7 +26,7 @@ from unspool import (
     dynamic_rnn,
     static_rnn,
 )
-from unspool.engine import Options
+from unspool.engine import Options, Request
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.phase import Phase
 from unspool.engine.ir.program import Kind, lower
@@ -40,7 +40,7 @@ from unspool.structure import map_structure
 def call_of(cell: Any, inputs: Any, state: Any, dtype: torch.dtype = torch.float64, **options: Any) -> Call:
     """What a loop would run on time-major inputs."""
     begin(cell, map_structure(lambda leaf: leaf[0], inputs), state)
-    return prepare(cell, inputs, None, state, dtype, Options(**options))[0]
+    return prepare(Request(cell, inputs, None, state, dtype, Options(**options)))[0]
 
 
 def instructions(plan: Plan, phase: Phase) -> tuple[int, ...]:

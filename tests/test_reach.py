@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool import Checkpoint, Keep, Recompute, RNNCell, dynamic_rnn
-from unspool.engine import Options
+from unspool.engine import Options, Request
 from unspool.engine.execute import plain
 from unspool.engine.run import prepare
 from unspool.structure import flatten
@@ -70,7 +70,7 @@ def seen(cell: Any, x: Any, lengths: Any, state: Any, run: Callable[..., Any]) -
 
 
 def by_plan(cell: Any, x: Any, lengths: Any, state: Any, memory: Any = None) -> Any:
-    prepare(cell, x, lengths, state, torch.float64, Options())  # there is a plan
+    prepare(Request(cell, x, lengths, state, torch.float64))  # there is a plan
     return dynamic_rnn(cell, x, lengths, state, torch.float64, time_major=True, memory=memory)
 
 
@@ -211,7 +211,7 @@ def test_results_that_are_all_detached_keep_nothing(memory: Any) -> None:
     """They are computed as without gradients."""
     cell = Wired(1, 1, 1, lambda weights, x, state: [[(x * weights[0]).detach()], [torch.tanh(x + state[0]).detach()]])
     x, state = numbers(3, ROWS).requires_grad_(), (numbers(ROWS).requires_grad_(),)
-    call, tensors = prepare(cell, x, None, state, torch.float64, Options(memory=memory))
+    call, tensors = prepare(Request(cell, x, None, state, torch.float64, Options(memory=memory)))
     assert call.memory is None
     saved: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda each: saved.append(each) or each, lambda each: each):
@@ -220,7 +220,7 @@ def test_results_that_are_all_detached_keep_nothing(memory: Any) -> None:
     assert not any(each.requires_grad for each in results)
     torch.testing.assert_close(results[0], (x * cell.weights[0]).detach(), rtol=0, atol=0)
     # A row of length 0 has its own state, with its gradient.
-    assert prepare(cell, x, torch.tensor([3, 0, 1]), state, torch.float64, Options())[0].memory is not None
+    assert prepare(Request(cell, x, torch.tensor([3, 0, 1]), state, torch.float64))[0].memory is not None
 
 
 def test_gradients_of_gradients_are_missing_too() -> None:

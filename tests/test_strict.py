@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 import unspool
 from unspool import LSTMCell, PerformanceWarning, StrictError, dynamic_rnn, strict
 from unspool.engine import fallbacks
-from unspool.engine.execute.call import Call
+from unspool.engine.execute import plain
 from unspool.engine.reasons import Code
 
 INPUTS = torch.zeros(2, 5, 3)
@@ -134,7 +135,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.rand(3)
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(Call, "run", fail)
+    monkeypatch.setattr(sys.modules["unspool.engine.run"], "run_call", fail)
 
 
 def test_a_plan_that_fails_alone_is_a_fault_of_the_engine_and_costs_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,9 +148,7 @@ def test_a_plan_that_fails_alone_is_a_fault_of_the_engine_and_costs_no_result(mo
 
     torch.manual_seed(3)
     with torch.no_grad():
-        expected, _ = unspool.engine.execute.plain.run(
-            Noisy(), INPUTS.transpose(0, 1), None, torch.zeros(2, 3), torch.float32
-        )
+        expected, _ = plain.run(Noisy(), INPUTS.transpose(0, 1), None, torch.zeros(2, 3), torch.float32)
     failing(monkeypatch)
     torch.manual_seed(3)
     with pytest.warns(RuntimeWarning, match=r"the plan of .*Noisy failed .*out of order.* Please report it"):

@@ -255,7 +255,8 @@ class BasicDecoder(Decoder):
         lengths = self.helper.lengths.clamp(max=steps)
         inputs = map_structure(lambda leaf: leaf[:steps], self.helper.inputs)
         dtype = flatten(zeros)[0].dtype
-        outputs, state = engine.run(cell, inputs, lengths, self.initial_state, dtype, options, self.cell)
+        request = engine.Request(cell, inputs, lengths, self.initial_state, dtype, options, self.cell)
+        outputs, state = engine.run(request)
         running = torch.arange(steps, device=lengths.device)[:, None] < lengths
         ids = torch.where(running, outputs.argmax(-1), self.helper.end_token or 0).int()
         return self.as_output(outputs, ids), state, lengths.int()

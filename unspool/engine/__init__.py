@@ -1,15 +1,15 @@
 """How a cell runs through time.
 
-Loops use two functions of it: `run`, and `explain`, which says how it would. Decoding takes a `Stepper`: one step at a
-time.
+Loops use two functions of it: `run`, and `explain.explain`, which says how it would. Both take a `Request`. Decoding
+takes a `Stepper`: one step at a time.
 """
 
 from unspool.engine.execute.policies import Checkpoint, Keep, Memory, Recompute, check_memory
-from unspool.engine.explain.explain import explain
 from unspool.engine.explain.explanation import Explanation
 from unspool.engine.fallbacks import PerformanceWarning, StrictError, fall_back, strict
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason
-from unspool.engine.run import Options, run
+from unspool.engine.request import Options, Request
+from unspool.engine.run import run
 from unspool.engine.stepper import Stepper
 
 __all__ = [
@@ -24,10 +24,10 @@ __all__ = [
     "PerformanceWarning",
     "Reason",
     "Recompute",
+    "Request",
     "Stepper",
     "StrictError",
     "check_memory",
-    "explain",
     "fall_back",
     "run",
     "strict",

@@ -53,6 +53,7 @@ class Code(enum.Enum):
     NO_COMPILER = "no compiler"
     COMPILER_FAILED = "the compiler failed"
     DECODER = "a decoder of its own"
+    OTHER_DEVICE = "another device"
     ASKED = "asked for"
 
     @property
@@ -63,7 +64,7 @@ class Code(enum.Enum):
 
 _ASKED = {
     *(Code.NOTHING_TO_RUN, Code.TRANSFORM, Code.TRACER, Code.HOOKS, Code.LAZY, Code.NO_VALUES, Code.ASKED),
-    *(Code.NO_COMPILER, Code.COMPILED_CELL, Code.DECODER),
+    *(Code.NO_COMPILER, Code.COMPILED_CELL, Code.DECODER, Code.OTHER_DEVICE),
 }
 
 

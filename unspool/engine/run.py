@@ -3,126 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from unspool.engine.emit.registry import asked
 from unspool.engine.execute import plain
+from unspool.engine.execute.autograd import run_call
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import Layout
-from unspool.engine.execute.policies import Memory, default_memory
+from unspool.engine.execute.operands import Operands
+from unspool.engine.execute.policies import default_memory
 from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.plans.cache import plan_of
 from unspool.engine.reasons import CannotPlanError, Code
+from unspool.engine.request import Request
 from unspool.engine.trace.gradient_reach import bits
 from unspool.structure import Structure, flatten, unflatten_as
 from unspool.tracers import static_shape
 
 
-@dataclass(frozen=True)
-class Options:
-    """How a loop runs, which never changes its result.
-
-    Args:
-        parallel_iterations: how many steps are worked on at once; None for what suits the batch and the device.
-        swap_memory: whether what backward needs waits in host memory.
-        memory: what is kept for backward; None for what suits the device.
-    """
-
-    parallel_iterations: int | None = None
-    swap_memory: bool = False
-    memory: Memory | None = None
-
-
-def run(
-    cell: Any,
-    inputs: Structure,
-    lengths: Tensor | None,
-    state: Structure,
-    output_dtype: torch.dtype,
-    options: Options,
-    owner: Any = None,
-) -> tuple[Structure, Structure]:
-    """Runs `cell` over time-major `inputs`; returns its outputs, time-major, and its final state.
+def run(request: Request) -> tuple[Structure, Structure]:
+    """Runs a cell over time-major inputs; returns its outputs, time-major, and its final state.
 
         for t in range(max(lengths)):
             output[t], state = cell(inputs[t], state)      # for the rows with t < lengths
 
-    The arguments are valid; that is the caller's part.
-
-    Args:
-        cell: anything that looks like a cell, built.
-        inputs: a structure of `[T, B, ...]` tensors.
-        lengths: int64 `[B]`, or None for full length.
-        state: the initial state.
-        output_dtype: the dtype of the outputs.
-        options: how to run it.
-        owner: who keeps the plan, if the cell was only made for the occasion.
+    The request is valid; that is the caller's part.
     """
+    cell = request.cell
     try:
-        call, tensors = prepare(cell, inputs, lengths, state, output_dtype, options, owner)
+        call, tensors = prepare(request)
     except CannotPlanError as error:
         fall_back(cell, "runs in the plain loop, one step after another", error.reason)
-        return plain.run(cell, inputs, lengths, state, output_dtype)
+        return plain.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
     strict = is_strict()
     if strict:  # before any work is done
         _say_interpreted(cell, call)
     random = RandomState(call.layout.device) if call.plan.is_random else None
     try:
-        results = call.run(tensors)
+        results = run_call(call, tensors)
     except torch.OutOfMemoryError:
         raise
     except (IndexError, RuntimeError, ValueError) as error:
         # An id out of range, say: the cell itself has more to say about it.
         if random is not None:
             random.restore()
-        found = plain.run(cell, inputs, lengths, state, output_dtype)
+        found = plain.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
         if strict:
             raise
         report_fault(cell, error)
         return found
     _say_interpreted(cell, call)  # a compiler may have failed only now
     outputs = len(flatten(cell.output_size))
-    return unflatten_as(cell.output_size, results[:outputs]), unflatten_as(state, results[outputs:])
+    return unflatten_as(cell.output_size, results[:outputs]), unflatten_as(request.state, results[outputs:])
 
 
 def _say_interpreted(cell: Any, call: Call) -> None:
     schedule = call.schedule
     for phase in (schedule.forward, schedule.adjoint):
-        reason = None if phase is None else phase.interpreted
-        if reason is not None and reason.code is not Code.ASKED:
+        reason = None if phase is None else phase.slowed_by(call.emitter)
+        if reason is not None:
             fall_back(cell, "is interpreted, not compiled", reason)
 
 
-def prepare(
-    cell: Any,
-    inputs: Structure,
-    lengths: Tensor | None,
-    state: Structure,
-    output_dtype: torch.dtype,
-    options: Options,
-    owner: Any = None,
-) -> tuple[Call, Sequence[Tensor]]:
+def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
     """A plan with everything that it needs to run, and the tensors that it runs on.
 
     Raises:
         CannotPlanError: with the reason, if the plain loop has to do it.
     """
-    leaves = flatten(inputs)
+    leaves, options, lengths = flatten(request.inputs), request.options, request.lengths
     (steps, batch_size), device = static_shape(leaves[0])[:2], leaves[0].device
     if steps == 0 or batch_size == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
-    ready = plan_of(cell, inputs, state, output_dtype, same_containers=lengths is not None, owner=owner)
-    plan, weights, adjoint = ready.plan, ready.weights, ready.adjoint
-    tensors = [*weights.values(), *leaves, *flatten(state), *ready.memory.values()]
+    ready = plan_of(request)
+    plan = ready.plan
+    operands = Operands(list(ready.weights.values()), leaves, flatten(request.state), list(ready.row_buffers.values()))
+    tensors = operands.flat()
     layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
     if layout.steps == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
-    ends = plan.reach.results(layout, bits(each.requires_grad for each in tensors)) if adjoint else 0
+    ends = plan.reach.results(layout, bits(each.requires_grad for each in tensors)) if ready.adjoint else 0
     adjoint = bool(ends)  # all results may be detached
     call = Call(
         plan,
@@ -131,10 +96,9 @@ def prepare(
         options.parallel_iterations or _default_chunk(steps, batch_size, device),
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
+        asked(),
         ready.constants,
-        Replay.of(cell, weights, ready.memory, inputs, state, output_dtype, layout, steps, ready.key)
-        if adjoint
-        else None,
+        Replay.of(request, ready, layout) if adjoint else None,
         ends,
     )
     call.start()  # which may still find a reason

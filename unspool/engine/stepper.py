@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from unspool.engine.emit.registry import asked
 from unspool.engine.execute.counts import Counts
-from unspool.engine.execute.parts import Values
+from unspool.engine.execute.parts import Steps, Values
 from unspool.engine.plans.cache import plan_of
+from unspool.engine.request import Request
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 
@@ -46,14 +48,14 @@ class Stepper:
     ) -> None:
         with torch.no_grad():
             sequence = map_structure(lambda leaf: leaf[None], inputs)
-            ready = plan_of(cell, sequence, state, output_dtype, same_containers=False, owner=owner)
+            ready = plan_of(Request(cell, sequence, None, state, output_dtype, owner=owner))
             self._plan, self._trace = ready.plan, ready.plan.trace
-            self._phase = self._plan.watching(tuple(watched))
+            phase = self._plan.watching(tuple(watched))
             self._watched = [self._trace.new_state[k] for k in watched]
             weights = dict(zip(self._trace.weights, ready.weights.values(), strict=True))
             rows = len(flatten(inputs)[0])
-            self._shared = self._phase.begin({**weights, **ready.constants}, rows)
-        self._memory = list(ready.memory.values())
+            self._bound = phase.begin({**weights, **ready.constants}, rows, asked())
+        self._row_buffers = list(ready.row_buffers.values())
         self.output_size = cell.output_size
         """The sizes of the outputs, in their structure."""
 
@@ -87,9 +89,9 @@ class Stepper:
     ) -> tuple[Values, list[Tensor]]:
         with torch.no_grad():
             known = {**dict(zip(self._trace.inputs, given, strict=True)), **self._plan.draw(counts)}
-            carried, values = self._phase.run(counts, self._shared, known, [*leaves, *self._memory], owned=owned)
+            carried, values = self._bound.run(known, [*leaves, *self._row_buffers], Steps(counts, owned=owned))
         return values, carried[: len(leaves)]
 
     def keep(self, rows: Tensor) -> None:
         """From now on there are only these of the rows, by number."""
-        self._memory = [memory.index_select(0, rows) for memory in self._memory]
+        self._row_buffers = [buffer.index_select(0, rows) for buffer in self._row_buffers]

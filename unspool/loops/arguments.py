@@ -13,7 +13,8 @@ from torch.nn.utils.rnn import PackedSequence
 from unspool import engine
 from unspool.cells.like import assert_like_rnncell, buildable_part, initial_state_of, is_built, start_sequence
 from unspool.dtypes import as_dtype
-from unspool.engine import Explanation, Memory, Options, check_memory
+from unspool.engine import Explanation, Memory, Options, Request, check_memory
+from unspool.engine.explain.explain import explain
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor, as_tensors
@@ -23,21 +24,14 @@ from unspool.tracers import recorder, static_shape
 
 
 @dataclass(frozen=True)
-class Sequences:
+class Sequences(Request):
     """A valid call of a loop over whole sequences: a cell, where it starts, and time-major inputs."""
-
-    cell: Any
-    inputs: Structure
-    lengths: Tensor | None
-    state: Structure
-    output_dtype: torch.dtype
-    options: Options
 
     def run(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
         self._begin()
         with profiled(scope):
-            return engine.run(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
+            return engine.run(self)
 
     def run_reversed(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell from the end of each sequence to its start; outputs are in the order of the inputs."""
@@ -47,7 +41,7 @@ class Sequences:
     def explain(self) -> Explanation:
         """How `run` would run the cell."""
         self._begin()
-        return engine.explain(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
+        return explain(self)
 
     def _begin(self) -> None:
         one_step = (

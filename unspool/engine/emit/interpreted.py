@@ -1,21 +1,39 @@
-"""The core as a Python loop over its instructions. Every core runs here."""
+"""The interpreter: a core as a Python loop over its instructions, each an operation of torch. Every core runs here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from unspool.engine.emit.cuda.join import join_pointwise, join_products
-from unspool.engine.emit.cuda.kernel import Kernel
-from unspool.engine.emit.protocol import Chunk, Results
-from unspool.engine.emit.python import as_python, fuse
+from unspool.engine.emit.protocol import Chunk, Emitter, Results, launches
+from unspool.engine.emit.python import as_python
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Program, Value
+from unspool.engine.reasons import Reason
 from unspool.engine.trace.graph import aten
+
+Step = tuple[Callable[..., tuple[Tensor, ...]], str]
+"""One step of a core as a function, and its text."""
+
+
+class Interpreter(Emitter):
+    """Runs any core, on any device."""
+
+    name = "interpreted"
+
+    def refusal(self, device: torch.device) -> Reason | None:
+        """None: whatever torch runs, it runs."""
+        return None
+
+    def cost(self, core: Core) -> float:
+        """Each operation is a call of torch's."""
+        return 4.0 * launches(core)
+
+    def core(self, core: Core, device: torch.device) -> Interpreted:
+        """The core as it is."""
+        return Interpreted(core, device)
 
 
 class Interpreted:
@@ -36,8 +54,6 @@ class Interpreted:
     (tensor([2., 1.]), tensor([1., 1., 2.]))
     """
 
-    name = "interpreted"
-
     def __init__(self, core: Core, device: torch.device) -> None:
         self.core = core
         self._zeros = [k for k, each in enumerate(core.new_carried) if each is None]
@@ -46,27 +62,25 @@ class Interpreted:
         self._matrices = {each for each in core.shared if each in factors} if device.type == "cpu" else set[Value]()
         inputs = (*core.carried, *core.streamed, *core.shared)
         program = Program(inputs, core.instructions, (*handed_on, *core.emitted))
-        self._across: list[int] = []
-        if device.type == "cuda":
-            program, across = join_products(
-                Program(inputs, tuple(fuse(program)), program.outputs), partial(as_function, device=device)
-            )
-            program = join_pointwise(program, partial(as_function, device=device))
-            self._across = [core.shared.index(matrix) for matrix in across]
-        self._step, self.source = as_python(program, "step", device)
-        kernels = [each.operation for each in program.instructions if isinstance(each.operation, Kernel)]
-        self.source += "".join(f"\n{kernel.source}\n" for kernel in kernels)
+        self._step, self.source = self._compile(program, device)
+
+    def _compile(self, program: Program, device: torch.device) -> Step:
+        """The program of one step as a function `step(rows, *carried, *streamed, *prepared)`, and its text."""
+        return as_python(program, "step", device)
 
     def wait(self) -> None:
         """It always can."""
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """Matrices are copied once, since they are read at every step."""
-        laid_out = [
+        return [
             _laid_out(each) if like in self._matrices else each
             for each, like in zip(shared, self.core.shared, strict=True)
         ]
-        return laid_out + [shared[k].t().contiguous() for k in self._across]
+
+    def interpreted(self, *, ragged: bool) -> Reason | None:
+        """It is an interpreter itself."""
+        return None
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk, runs: Tensor | None = None) -> Results:
         """Runs every step of a chunk; of those rows alone, if `runs` says which ones do at each step."""
@@ -100,17 +114,6 @@ class Interpreted:
         targets = chunk.into or [None] * len(self.core.emitted)
         columns = zip(zip(*emitted, strict=True), self.core.emitted, targets, strict=True)
         return list(now), [_joined(column, like, target) for column, like, target in columns]
-
-
-def as_function(part: Program, name: str, device: torch.device) -> Callable[..., Any]:
-    """Runs a part of a step by torch's operations; a single result as it is."""
-    function, _ = as_python(part, name, device)
-
-    def run(rows: int, *inputs: Tensor) -> Any:
-        results = function(rows, *inputs)
-        return results[0] if len(results) == 1 else results
-
-    return run
 
 
 def _where(runs: Tensor, new: Tensor, old: Tensor) -> Tensor:

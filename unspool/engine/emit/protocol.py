@@ -1,15 +1,25 @@
-"""What every emitter takes, and what it makes of a core."""
+"""The protocol of emitters: what one serves, what it takes into its core, how it compiles, and what it costs.
+
+An emitter makes a split runnable: above all its core, which has to run step by step. Phases and `explain` know emitters
+by this protocol alone; `registry` has them all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from torch import Tensor
+import torch
+from torch import Tensor, fx
 
 from unspool.engine.execute.counts import Counts
-from unspool.engine.ir.core import Core
+from unspool.engine.ir.core import Core, lower_core
+from unspool.engine.ir.program import Kind, Program, Value, lower
+from unspool.engine.partition.split import Split
+from unspool.engine.reasons import Reason
+from unspool.engine.rows.labels import Label
 
 
 @dataclass(frozen=True)
@@ -37,11 +47,9 @@ Results = tuple[list[Tensor], list[Tensor]]
 """What is carried on, and what is emitted."""
 
 
-class Loop(Protocol):
+class CoreLoop(Protocol):
     """A core that can be run."""
 
-    name: str
-    """What made it runnable."""
     core: Core
     """What it runs."""
     source: str
@@ -59,6 +67,10 @@ class Loop(Protocol):
         """The core's `shared` values as its steps read them; once a call, for all chunks."""
         ...
 
+    def interpreted(self, *, ragged: bool) -> Reason | None:
+        """Why it leaves a call, ragged if rows end at different steps, to an interpreter; None if it does not."""
+        ...
+
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk.
 
@@ -71,3 +83,103 @@ class Loop(Protocol):
             stay as they were. And the emitted values, in order of time, laid out like `streamed`.
         """
         ...
+
+
+class Group(Protocol):
+    """Instructions of a part beside the core that an emitter has compiled: an operation of the part's program."""
+
+    @property
+    def shared(self) -> Sequence[Value]:
+        """What it takes that is the same for all rows."""
+        ...
+
+    def prepare(self, shared: Sequence[Tensor]) -> Sequence[Tensor]:
+        """These values as it takes them; once a call."""
+        ...
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A part beside the core, which torch runs operation by operation.
+
+    Args:
+        program: the operations. What `prepare` returns for each group is one more input, after those of the part.
+        groups: those of the operations that an emitter has compiled.
+    """
+
+    program: Program
+    groups: Sequence[Group] = ()
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A split that can be run.
+
+    Args:
+        split: the split, with what the emitter has taken into the core.
+        core: what runs the core.
+        before, after: what runs the parts around it.
+    """
+
+    split: Split
+    core: CoreLoop
+    before: Beside
+    after: Beside
+
+
+@dataclass(frozen=True)
+class Load:
+    """What an emitter may compile different code for: never the number of rows itself, nor that of steps.
+
+    Args:
+        rows: rows a step, on average.
+        weight_bytes: the size of all weights.
+    """
+
+    rows: float
+    weight_bytes: int
+
+
+class Emitter(ABC):
+    """Makes splits runnable."""
+
+    name: ClassVar[str]
+    """What `explain` and `UNSPOOL_EMIT` call it."""
+
+    @abstractmethod
+    def refusal(self, device: torch.device) -> Reason | None:
+        """Why it serves no core on a device; None if it may. Whether it has a form for a core, `emit` finds out."""
+
+    @abstractmethod
+    def cost(self, core: Core) -> float:
+        """About how many microseconds a step of a small core takes: of those that serve, the cheapest one runs it."""
+
+    def variant(self, load: Load) -> Hashable:
+        """Which of its programs for a split suits a call; calls of the same variant share one."""
+        return None
+
+    def fold(self, split: Split, labels: dict[fx.Node, Label], variant: Hashable) -> Split:
+        """`split` with what its core computes at hand moved into the core."""
+        return split
+
+    @abstractmethod
+    def core(self, core: Core, device: torch.device) -> CoreLoop:
+        """What runs a core.
+
+        Raises:
+            CannotEmitError: if it has no form for it.
+        """
+
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
+        """What runs a split, folded or not; compilers may go on working in the background.
+
+        Raises:
+            CannotEmitError: if it cannot.
+        """
+        before, after = (Beside(lower(part, labels)) for part in (split.before, split.after))
+        return Emitted(split, self.core(lower_core(split, labels), device), before, after)
+
+
+def launches(core: Core) -> int:
+    """How many operations of a core are more than a view: what a step costs where each is a call of its own."""
+    return len(core.instructions) - core.count(Kind.VIEW)

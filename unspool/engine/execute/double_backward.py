@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,12 @@ import torch
 from torch import Tensor
 
 from unspool.engine.execute.layout import Layout
+from unspool.engine.execute.operands import Operands
 from unspool.engine.guards.fingerprint import Key
-from unspool.engine.plans.cache import fingerprint_of
-from unspool.engine.trace.trace import Lifted
+from unspool.engine.plans.fast_path import Ready
+from unspool.engine.plans.making import fingerprint_of
+from unspool.engine.request import Request
+from unspool.engine.trace.tracer import Lifted
 from unspool.step import CheckedCell
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
@@ -23,8 +26,7 @@ class Replay:
 
     Args:
         cell: the cell.
-        names: the names of its weights.
-        memory: the names of its buffers with a row for each of the batch.
+        names: the names of its weights and row buffers, among the operands.
         inputs: the structure of its inputs.
         state: the structure of its state.
         output_dtype: the dtype of the outputs.
@@ -34,8 +36,7 @@ class Replay:
     """
 
     cell: Any
-    names: tuple[str, ...]
-    memory: tuple[str, ...]
+    names: Operands[str]
     inputs: Structure
     state: Structure
     output_dtype: torch.dtype
@@ -44,21 +45,15 @@ class Replay:
     key: Key
 
     @classmethod
-    def of(
-        cls,
-        cell: Any,
-        names: Collection[str],
-        memory: Collection[str],
-        inputs: Structure,
-        state: Structure,
-        *how: Any,
-    ) -> Replay:
-        """The replay of a call with these inputs and this state."""
-        structures = (map_structure(lambda leaf: 0, each) for each in (inputs, state))
-        return cls(cell, tuple(names), tuple(memory), *structures, *how)
+    def of(cls, request: Request, ready: Ready, layout: Layout) -> Replay:
+        """The replay of a call."""
+        inputs, state = (map_structure(lambda leaf: "", each) for each in (request.inputs, request.state))
+        names = Operands(list(ready.weights), flatten(inputs), flatten(state), list(ready.row_buffers))
+        steps = flatten(request.inputs)[0].shape[0]
+        return cls(request.cell, names, inputs, state, request.output_dtype, layout, steps, ready.key)
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Outputs and final state, flat, from weights, inputs, state and memory, flat.
+        """Outputs and final state, flat, from the operands, flat.
 
         It runs the same rows at the same steps as the plan, so that random numbers are drawn in the same order.
 
@@ -71,17 +66,16 @@ class Replay:
                 f"{type(self.cell).__qualname__} has changed since the loop ran ({', '.join(changes)}), but gradients "
                 "of gradients (create_graph=True) run its step again: leave it as it is until backward"
             )
-        layout = self.layout
-        first, second = len(self.names), len(self.names) + len(flatten(self.inputs))
-        third = len(tensors) - len(self.memory)
-        weights = dict(zip(self.names, tensors[:first], strict=True))
-        leaves, carried = tensors[first:second], [layout.sort(leaf) for leaf in tensors[second:third]]
-        memory = {name: layout.sort(leaf) for name, leaf in zip(self.memory, tensors[third:], strict=True)}
+        layout, names, operands = self.layout, self.names, self.names.regroup(tensors)
+        weights = dict(zip(names.weights, operands.weights, strict=True))
+        carried = [layout.sort(leaf) for leaf in operands.state]
+        buffers = [layout.sort(leaf) for leaf in operands.row_buffers]
         collected: list[list[Tensor]] = []
         for time, rows in enumerate(layout.counts):
-            lifted = Lifted(self.cell, {**weights, **{name: leaf[:rows] for name, leaf in memory.items()}})
+            running = {name: leaf[:rows] for name, leaf in zip(names.row_buffers, buffers, strict=True)}
+            lifted = Lifted(self.cell, {**weights, **running})
             run = CheckedCell(lifted, rows, self.output_dtype, same_containers=False)
-            now = unflatten_as(self.inputs, [layout.take(leaf, time, time + 1) for leaf in leaves])
+            now = unflatten_as(self.inputs, [layout.take(leaf, time, time + 1) for leaf in operands.inputs])
             output, new = run(now, unflatten_as(self.state, [leaf[:rows] for leaf in carried]))
             collected.append(flatten(output))
             carried = [torch.cat([fresh, old[rows:]]) for fresh, old in zip(flatten(new), carried, strict=True)]

@@ -1,4 +1,4 @@
-"""The parts of a split, made runnable by one emitter."""
+"""The parts of an emitted split, and what binds them to the weights of a call."""
 
 from __future__ import annotations
 
@@ -8,117 +8,141 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, fx
 
-from unspool.engine.emit.cpp.module import Module
-from unspool.engine.emit.cpp.part import Group, fuse_part
-from unspool.engine.emit.protocol import Chunk, Loop
+from unspool.engine.emit.protocol import Beside, Chunk, Emitted, Emitter, Group
 from unspool.engine.emit.python import as_python
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.program import lower
-from unspool.engine.partition.split import Part, Split
+from unspool.engine.partition.split import Part
 from unspool.engine.rows.labels import SHARED, Label
 
 Values = dict[fx.Node, Tensor]
 """Tensors by the node of the plan's graph that they are values of."""
 
 
-@dataclass(frozen=True)
-class Shared:
-    """What is the same for all steps of a call.
-
-    Args:
-        values: weights, and what depends on them alone.
-        prepared: those that the core takes, as it takes them.
-        before, after: the same for the compiled groups of these parts.
-        parts: what they are for.
-    """
-
-    values: Values
-    prepared: Sequence[Tensor]
-    before: Sequence[Sequence[Tensor]]
-    after: Sequence[Sequence[Tensor]]
-    parts: Parts
-
-
 class Parts:
-    """Runs the parts of a split, with `loop` for its core.
+    """An emitted split as functions: *invariant*, *before*, the core, *after* and *total*.
 
     Args:
-        split: the parts.
+        emitter: the emitter.
+        emitted: what it made of the split.
         labels: where the rows are in each node.
-        loop: what runs the core.
         device: where all that is.
-        module: what the parts beside the core are compiled with; without it, torch runs them.
     """
 
-    def __init__(
-        self,
-        split: Split,
-        labels: dict[fx.Node, Label],
-        loop: Loop,
-        device: torch.device,
-        module: Module | None = None,
-    ) -> None:
-        self.split, self.loop = split, loop
-        programs = {name: lower(getattr(split, name), labels) for name in ("invariant", "before", "after", "total")}
-        self._groups: dict[str, list[tuple[Group, list[fx.Node]]]] = {"before": [], "after": []}
-        if module is not None:
-            for name, groups in self._groups.items():
-                fused = fuse_part(programs[name], module, name)
-                named = {node.name: node for node in getattr(split, name).inputs}
-                programs[name] = fused.program
-                groups += [(group, [named[value.name] for value in group.shared]) for group in fused.groups]
-        self._invariant, self._before, self._after, self._total = (
-            as_python(program, name, device)[0] for name, program in programs.items()
-        )
+    def __init__(self, emitter: Emitter, emitted: Emitted, labels: dict[fx.Node, Label], device: torch.device) -> None:
+        split = emitted.split
+        self.emitter, self.split, self.core = emitter, split, emitted.core
+        invariant, total = (Beside(lower(part, labels)) for part in (split.invariant, split.total))
+        self._invariant = _Function("invariant", split.invariant, invariant, device)
+        self._before = _Function("before", split.before, emitted.before, device)
+        self._after = _Function("after", split.after, emitted.after, device)
+        self._total = _Function("total", split.total, total, device)
         outside = [node for node in split.core.inputs if node not in split.carried]
         self._shared = [node for node in outside if labels[node] == SHARED]
         self._streamed = [node for node in outside if labels[node] != SHARED]
 
-    def begin(self, weights: Values) -> Shared:
-        """What is the same for all steps, weights included."""
-        values = {**weights, **_run(self.split.invariant, self._invariant, 0, weights)}
-        before, after = (
-            [group.prepare([values[node] for node in nodes]) for group, nodes in self._groups[name]]
-            for name in ("before", "after")
+    def bind(self, weights: Values) -> Bound:
+        """The parts with the weights of a call: what is the same for all its steps is computed here."""
+        values = {**weights, **self._invariant(0, weights)}
+        return Bound(
+            self,
+            values,
+            self.core.prepare([values[node] for node in self._shared]),
+            self._before.prepare(values),
+            self._after.prepare(values),
         )
-        return Shared(values, self.loop.prepare([values[node] for node in self._shared]), before, after, self)
 
-    def run(
-        self,
-        counts: Counts,
-        shared: Shared,
-        known: Values,
-        carried: Sequence[Tensor],
-        *,
-        reverse: bool = False,
-        into: Values | None = None,
-        owned: bool = False,
-    ) -> tuple[list[Tensor], Values]:
-        """A chunk of steps: what is carried after them, and the values of all parts."""
-        rows = counts.total
-        values = {**shared.values, **known}
-        values.update(_run(self.split.before, self._before, rows, values, shared.before))
+    def run(self, bound: Bound, known: Values, carried: Sequence[Tensor], steps: Steps) -> tuple[list[Tensor], Values]:
+        """A chunk of steps; see `Bound.run`."""
+        rows, core = steps.counts.total, self.split.core
+        values = {**bound.values, **known}
+        values.update(self._before(rows, values, bound.before))
         streamed = [values[node] for node in self._streamed]
-        targets = None if into is None else [into.get(node) for node in self.split.core.outputs]
-        new, emitted = self.loop(shared.prepared, Chunk(counts, streamed, carried, reverse, targets, owned))
-        values.update(zip(self.split.core.outputs, emitted, strict=True))
-        values.update(_run(self.split.after, self._after, rows, values, shared.after))
+        targets = None if steps.into is None else [steps.into.get(node) for node in core.outputs]
+        chunk = Chunk(steps.counts, streamed, carried, steps.reverse, targets, steps.owned)
+        new, emitted = self.core(bound.prepared, chunk)
+        values.update(zip(core.outputs, emitted, strict=True))
+        values.update(self._after(rows, values, bound.after))
         return new, values
 
-    def finish(self, shared: Shared, sums: Values) -> Values:
-        """What depends on sums over all chunks, and what is the same for all rows anyway."""
-        values = {**shared.values, **sums}
-        return {**values, **_run(self.split.total, self._total, 0, values)}
+    def finish(self, bound: Bound, sums: Values) -> Values:
+        """What depends on sums over all chunks; see `Bound.finish`."""
+        values = {**bound.values, **sums}
+        return {**values, **self._total(0, values)}
 
 
-def _run(
-    part: Part,
-    function: Callable[..., tuple[Tensor, ...]],
-    rows: int,
-    values: Values,
-    prepared: Sequence[Sequence[Tensor]] = (),
-) -> Values:
-    if not part.outputs:
-        return {}
-    results = function(rows, *(values[node] for node in part.inputs), *prepared)
-    return dict(zip(part.outputs, results, strict=True))
+@dataclass(frozen=True)
+class Steps:
+    """A chunk of steps.
+
+    Args:
+        counts: the rows of each step.
+        reverse: whether time runs backwards.
+        into: tensors for values of the core to be written to.
+        owned: whether what is carried may be changed in place, because nobody else looks at it.
+    """
+
+    counts: Counts
+    reverse: bool = False
+    into: Values | None = None
+    owned: bool = False
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Parts with the weights of one call.
+
+    bound = parts.bind(weights)
+    for chunk in chunks:
+        carried, values = bound.run(known, carried, chunk)
+    results = bound.finish(sums over the chunks)
+
+    Args:
+        parts: the parts.
+        values: weights, and what depends on them alone.
+        prepared: those that the core takes, as it takes them.
+        before, after: those that the compiled groups of these parts take.
+    """
+
+    parts: Parts
+    values: Values
+    prepared: Sequence[Tensor]
+    before: Sequence[Sequence[Tensor]]
+    after: Sequence[Sequence[Tensor]]
+
+    def run(self, known: Values, carried: Sequence[Tensor], steps: Steps) -> tuple[list[Tensor], Values]:
+        """A chunk of steps: what is carried after them, and the values of all parts.
+
+        Args:
+            known: what is given for every row and step.
+            carried: what the first step run takes over.
+            steps: the chunk.
+        """
+        return self.parts.run(self, known, carried, steps)
+
+    def finish(self, sums: Values) -> Values:
+        """Everything that is the same for all rows: what depends on sums over all chunks, and what does not."""
+        return self.parts.finish(self, sums)
+
+
+class _Function:
+    """A part beside the core: `values of its outputs = function(rows, values of its inputs)`."""
+
+    def __init__(self, name: str, part: Part, beside: Beside, device: torch.device) -> None:
+        self._part = part
+        run, _ = as_python(beside.program, name, device)
+        self._run: Callable[..., tuple[Tensor, ...]] = run
+        named = {node.name: node for node in part.inputs}
+        self._groups: list[tuple[Group, list[fx.Node]]] = [
+            (group, [named[value.name] for value in group.shared]) for group in beside.groups
+        ]
+
+    def prepare(self, values: Values) -> list[Sequence[Tensor]]:
+        """What its compiled groups take of what is the same for all rows."""
+        return [group.prepare([values[node] for node in nodes]) for group, nodes in self._groups]
+
+    def __call__(self, rows: int, values: Values, prepared: Sequence[Sequence[Tensor]] = ()) -> Values:
+        if not self._part.outputs:
+            return {}
+        results = self._run(rows, *(values[node] for node in self._part.inputs), *prepared)
+        return dict(zip(self._part.outputs, results, strict=True))

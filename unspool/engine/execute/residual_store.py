@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 
-class History:
+class ResidualStore:
     """Lists of tensors, kept one after another and taken back in the opposite order.
 
     With `swap`, a CUDA device, each list goes to pinned host memory on a stream of its own while the device goes on
     computing, and comes back one list ahead of its use.
 
-    >>> history = History()
-    >>> history.keep([torch.zeros(2)])
-    >>> history.keep([torch.ones(2), torch.ones(3)])
-    >>> [len(each) for each in History.reading(history.lengths, history.saved()).take()]
+    >>> store = ResidualStore()
+    >>> store.keep([torch.zeros(2)])
+    >>> store.keep([torch.ones(2), torch.ones(3)])
+    >>> [len(each) for each in ResidualStore.reading(store.lengths, store.saved()).take()]
     [2, 3]
     """
 
@@ -50,11 +50,13 @@ class History:
         return self._tensors
 
     @classmethod
-    def reading(cls, lengths: Sequence[int], tensors: Sequence[Tensor], swap: torch.device | None = None) -> History:
-        """A history of what was kept, to be taken back."""
-        history = cls(swap)
-        history.lengths, history._tensors = list(lengths), list(tensors)
-        return history
+    def reading(
+        cls, lengths: Sequence[int], tensors: Sequence[Tensor], swap: torch.device | None = None
+    ) -> ResidualStore:
+        """A store of what was kept, to be taken back."""
+        store = cls(swap)
+        store.lengths, store._tensors = list(lengths), list(tensors)
+        return store
 
     def take(self) -> list[Tensor]:
         """The last list that was kept and not yet taken."""

@@ -4,63 +4,48 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import torch
-from torch import Tensor
-
-from unspool.engine.emit.graphs.graphed import Graphed
-from unspool.engine.emit.graphs.padded import can_pad
-from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit.registry import LAST
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.phase import Phase
-from unspool.engine.execute.policies import Checkpoint, Keep, Memory, Recompute
+from unspool.engine.execute.policies import Memory
 from unspool.engine.explain.explanation import Direction, Explanation, Extent, Kept, Line, MemoryUse
-from unspool.engine.explain.units import counted
 from unspool.engine.ir.products import RUNS, products_of
 from unspool.engine.ir.program import lower, operation_name
 from unspool.engine.partition.outer_products import OuterSum
-from unspool.engine.partition.residuals import row_bytes
 from unspool.engine.partition.split import Part
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.reasons import Line as SourceLine
-from unspool.engine.run import LEAST_STEPS, Options, prepare
+from unspool.engine.request import Options, Request
+from unspool.engine.run import prepare
 from unspool.engine.trace.graph import line_of_node
-from unspool.structure import Structure, flatten
+from unspool.structure import flatten
 from unspool.tracers import has_values
 
 
-def explain(
-    cell: Any,
-    inputs: Structure,
-    lengths: Tensor | None,
-    state: Structure,
-    output_dtype: torch.dtype,
-    options: Options,
-) -> Explanation:
-    """How `engine.run` would run the same arguments; nothing is run."""
-    name, leaf = type(cell).__name__, flatten(inputs)[0]
+def explain(request: Request) -> Explanation:
+    """How `engine.run` would run a request; nothing is run."""
+    name, leaf, lengths = type(request.cell).__name__, flatten(request.inputs)[0], request.lengths
     try:
-        call, _ = prepare(cell, inputs, lengths, state, output_dtype, options)
+        call, _ = prepare(request)
     except CannotPlanError as error:
         steps, batch_size = leaf.shape[:2]
         # The plain loop runs every row to the end of the longest.
         longest = int(lengths.max()) if lengths is not None and batch_size and has_values(lengths) else steps
         extent = Extent(batch_size, longest, longest * batch_size, 1, longest, str(leaf.device))
         return Explanation(name, extent, error.reason)
-    checkpoints = isinstance(call.memory, Checkpoint)
-    schedule = call.schedule
-    forward = call.plan.inference.forward if checkpoints else schedule.forward
+    schedule, memory = call.schedule, call.memory
+    forward = schedule.forward if memory is None else memory.forward(call.plan).forward
+    reruns = memory is not None and memory.reruns
     return Explanation(
         name,
         _extent(call),
         forward=_direction(call, forward, "forward"),
         backward=None if schedule.adjoint is None else _direction(call, schedule.adjoint, "backward"),
-        again=_direction(call, schedule.forward, "forward again") if checkpoints else None,
+        again=_direction(call, schedule.forward, "forward again") if reruns else None,
         lines=tuple(_lines(call, forward)),
-        memory=None if call.memory is None else _memory(call, call.memory, options),
+        memory=None if memory is None else _memory(call, memory, request.options),
     )
 
 
@@ -105,11 +90,12 @@ def _outer_products(sums: Sequence[OuterSum]) -> Part:
 
 def _emitter(call: Call, phase: Phase) -> tuple[str, dict[str, str], str]:
     """What runs the core of this call, what does not, with the reasons, and the code that runs."""
-    loop = phase.wait(call.layout.mean_rows).loop
-    if loop.name == Graphed.name and call.layout.sorted and not can_pad(loop.core):
-        why = {Graphed.name: "rows end at different steps, and a step of these cannot be padded"}
-        return Interpreted.name, why, loop.source
-    return loop.name, {name: str(reason) for name, reason in phase.passed_over.items()}, loop.source
+    parts = phase.wait(call.layout.mean_rows, call.emitter)
+    reason = parts.core.interpreted(ragged=call.layout.sorted)
+    if reason is not None:
+        return LAST.name, {parts.emitter.name: str(reason)}, parts.core.source
+    passed_over = {name: str(reason) for name, reason in phase.passed_over(call.emitter).items()}
+    return parts.emitter.name, passed_over, parts.core.source
 
 
 def _lines(call: Call, forward: Phase) -> list[Line]:
@@ -135,39 +121,15 @@ def _lines(call: Call, forward: Phase) -> list[Line]:
 
 
 def _memory(call: Call, policy: Memory, options: Options) -> MemoryUse:
-    checkpoint = policy if isinstance(policy, Checkpoint) else Checkpoint(LEAST_STEPS)
-    every = [_kept(replace(call, memory=each), each) for each in (Keep(), Recompute(), checkpoint)]
-    chosen = next(each for each in every if each.policy == policy)
+    others = [kind.example() for kind in Memory.__subclasses__() if kind is not type(policy)]
     why = f"the default on {call.layout.device.type}" if options.memory is None else "as the call says"
-    return MemoryUse(chosen, why, tuple(each for each in every if each is not chosen), call.swap)
+    return MemoryUse(_kept(call, policy), why, tuple(_kept(call, each) for each in others), call.swap)
 
 
 def _kept(call: Call, policy: Memory) -> Kept:
-    layout, trace = call.layout, call.plan.trace
     try:
-        schedule = call.schedule
+        usage = policy.usage(call.plan, call.layout)
     except CannotPlanError as error:
         return Kept(policy, "", 0, 0, 0, str(error))
-    rows = layout.rows(0, layout.steps)
-    draws = [node for node in schedule.kept if node in call.plan.draws.outputs]
-    states = [node for node in schedule.kept if node in trace.state]
-    activations = len(schedule.kept) - len(draws) - len(states)
-    every_row = _row_bytes(call, schedule.kept)
-    if isinstance(policy, Checkpoint):
-        segments, draws = call.segments(), call.plan.draws.outputs
-        states_kept = sum(layout.counts[start] for start, _ in segments) * _row_bytes(call, trace.state)
-        total = states_kept + rows * _row_bytes(call, draws)
-        again = max(layout.rows(start, stop) for start, stop in segments) * every_row
-        what = [f"all states at {counted(len(segments), 'step')}", counted(len(draws), "draw")]
-        return Kept(policy, _list(what), total / rows, total, again)
-    read = f" ({len(schedule.from_outputs)} more in the outputs)" if schedule.from_outputs else ""
-    what = [counted(len(states), "state") + read, counted(activations, "activation"), counted(len(draws), "draw")]
-    return Kept(policy, _list(what), every_row, rows * every_row)
-
-
-def _list(items: Sequence[str]) -> str:
-    return ", ".join(item for item in items if not item.startswith("0 ") or "more" in item) or "nothing"
-
-
-def _row_bytes(call: Call, nodes: Sequence[Any]) -> int:
-    return sum(row_bytes(node, call.plan.labels) for node in nodes)
+    what = [each for each in usage.what if not each.startswith("0 ") or "more" in each]
+    return Kept(policy, ", ".join(what) or "nothing", usage.row_bytes, usage.total, usage.again)

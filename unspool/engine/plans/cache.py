@@ -1,8 +1,7 @@
-"""Finds or makes the plan of a cell, or says why there is none."""
+"""The cache of plans: finds the plan of a cell, made at first use, or says why there is none."""
 
 from __future__ import annotations
 
-import copy
 import logging
 import os
 import threading
@@ -13,24 +12,18 @@ from typing import Any
 
 import optree
 import torch
-from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
+from torch import Tensor
 from torch.utils import _device as default_device
 
-from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
-from unspool.engine.guards.generators import generators_restored
-from unspool.engine.guards.rehearsal import rehearse
-from unspool.engine.guards.restoring import restored
-from unspool.engine.guards.slots import HOOKS
+from unspool.engine.guards.fingerprint import Fingerprint
+from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
 from unspool.engine.plans.fast_path import Latest, Ready
+from unspool.engine.plans.making import fingerprint_of, make_plan, row_buffers_of, weights_of
 from unspool.engine.plans.plan import Plan
-from unspool.engine.reasons import CannotPlanError, Code, Reason, why
-from unspool.engine.trace.trace import Leaf, trace
+from unspool.engine.reasons import CannotPlanError, Code, Reason
+from unspool.engine.request import Request
+from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
-from unspool.tracers import differentiator, onlooker
-
-EVERYWHERE = tuple(f"_global{kind}" for kind in HOOKS)
-"""Where torch keeps hooks on all modules."""
 
 MOST_VARIANTS = 16
 """How many plans a cell may have for different values of its attributes before it is left to the plain loop."""
@@ -61,68 +54,24 @@ traces = 0
 """How many steps have been traced since the program began."""
 
 
-def weights_of(cell: Any) -> dict[str, Tensor]:
-    """The parameters and buffers of a cell, read through the module now, under every name they have."""
-    if not isinstance(cell, nn.Module):
-        return {}
-    return {**dict(cell.named_parameters(remove_duplicate=False)), **dict(cell.named_buffers(remove_duplicate=False))}
-
-
-def memory_of(cell: Any) -> dict[str, Tensor]:
-    """The buffers of a cell with a row for each of the batch, by name: those that modules list as `row_buffers`.
-
-    Raises:
-        CannotPlanError: if one of them is not there.
-    """
-    found: dict[str, Tensor] = {}
-    if isinstance(cell, nn.Module):
-        buffers = dict(cell.named_buffers(remove_duplicate=False))
-        for path, module in _named_modules(cell):
-            if not hasattr(module.__class__, "row_buffers"):
-                continue
-            listed: Any = module.row_buffers
-            for name in listed:
-                full = f"{path}.{name}" if path else name
-                if full not in buffers:
-                    raise CannotPlanError(Code.NO_MEMORY, f"the buffer {full} has not been given")
-                found[full] = buffers[full]
-    return found
-
-
-def plan_of(
-    cell: Any,
-    inputs: Structure,
-    state: Structure,
-    output_dtype: torch.dtype,
-    *,
-    same_containers: bool,
-    owner: Any = None,
-) -> Ready:
-    """The plan of `cell` for such inputs and states, made at first use and kept as long as the cell lives.
+def plan_of(request: Request) -> Ready:
+    """The plan of a cell for such inputs and states, made at first use and kept as long as the cell lives.
 
     Cells of the same making share their plans. What the plan needs of this cell comes with it.
-
-    Args:
-        cell: the cell, built.
-        inputs: time-major inputs.
-        state: the initial state.
-        output_dtype: the dtype of the outputs.
-        same_containers: whether outputs must have the containers of `cell.output_size`.
-        owner: whose plan it is, if the cell was made for the occasion: it is found again as long as this one lives.
 
     Raises:
         CannotPlanError: with the reason, if the cell has to run in the plain loop.
     """
+    cell, inputs, state, owner = request.cell, request.inputs, request.state, request.owner
     device: torch.device = flatten(inputs)[0].device
     check_circumstances(device)
     kept = _plans_of(cell if owner is None else owner)
     how = (
-        output_dtype,
-        same_containers,
+        request.output_dtype,
+        request.lengths is not None,  # then outputs must have the containers of `cell.output_size`
         torch.get_default_dtype(),
         default_device.CURRENT_DEVICE,
         torch.are_deterministic_algorithms_enabled(),
-        os.environ.get("UNSPOOL_EMIT"),
         _autocast_key(device),
     )
     now = (torch.is_grad_enabled(), *how)
@@ -134,65 +83,61 @@ def plan_of(
         return ready
     plans = _plans_of(cell)
     with plans.lock:
-        memory = memory_of(cell)
-        weights = {name: weight for name, weight in weights_of(cell).items() if name not in memory}
-        check_can_be_planned(cell, weights, inputs, [*flatten(state), *memory.values()])
-        tensors = [*weights.values(), *flatten(inputs), *flatten(state), *memory.values()]
-        adjoint = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
-        fingerprint = fingerprint_of(cell)
-        plan = _find(plans, cell, fingerprint, weights, inputs, state, memory, how, adjoint)
+        asked = _Asked(request, how)
+        plan = _find(plans, asked)
     if isinstance(plan, Reason):
         raise CannotPlanError.of(plan)
-    constants = {**plan.trace.literals, **{node: fingerprint.tensors[k] for node, k in plan.hanging.items()}}
-    ready = Ready(plan, weights, constants, adjoint, fingerprint.key, memory)
+    reached = asked.fingerprint.tensors
+    constants = {**plan.trace.literals, **{node: reached[k] for node, k in plan.constants.items()}}
+    ready = Ready(plan, asked.spec.weights, constants, asked.spec.adjoint, asked.fingerprint.key, asked.row_buffers)
     with kept.lock:
-        kept.latest[kind] = Latest.of(fingerprint, inputs, state, now, ready)
+        kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, now, ready)
         if owner is not None:  # else nobody would find it
             kept.lent.add(plan)
     return ready
 
 
-def fingerprint_of(cell: Any) -> Fingerprint:
-    """What the step of a cell can reach.
+class _Asked:
+    """What a plan is looked for by: the cell as it is now, and what it is given.
 
     Raises:
-        CannotPlanError: if it reaches something of which changes cannot be seen.
+        CannotPlanError: if it cannot be planned whatever the step does.
     """
-    try:
-        return Fingerprint(cell)
-    except CannotGuardError as error:
-        raise CannotPlanError(Code.UNGUARDED, f"the step may read {error}") from None
-    except Exception as error:
-        what = "the engine fails to follow what the step reads; please report it"
-        raise CannotPlanError.of(why(error, Code.FAULT, what)) from None
+
+    def __init__(self, request: Request, how: tuple[Any, ...]) -> None:
+        self.cell = cell = request.cell
+        self.row_buffers = row_buffers_of(cell)
+        weights = {name: weight for name, weight in weights_of(cell).items() if name not in self.row_buffers}
+        carried = [*flatten(request.state), *self.row_buffers.values()]
+        check_can_be_planned(cell, weights, request.inputs, carried)
+        tensors: list[Tensor] = [*weights.values(), *flatten(request.inputs), *carried]
+        adjoint = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+        self.fingerprint: Fingerprint = fingerprint_of(cell)
+        self.spec = StepSpec(
+            weights,
+            map_structure(lambda leaf: _leaf(leaf, 2, adjoint and leaf.requires_grad), request.inputs),
+            map_structure(lambda leaf: _leaf(leaf, 1, False), request.state),
+            request.output_dtype,
+            request.lengths is not None,
+            adjoint,
+            {name: _leaf(each, 1, False) for name, each in self.row_buffers.items()},
+        )
+        self.key = (
+            self.fingerprint.key,
+            *(_structure_key(each) for each in (self.spec.inputs, self.spec.state)),
+            tuple((name, _leaf(each, 0, adjoint and each.requires_grad)) for name, each in weights.items()),
+            tuple(self.spec.row_buffers.items()),
+            *how,
+            adjoint,
+        )
 
 
-def _find(
-    plans: _Plans,
-    cell: Any,
-    fingerprint: Fingerprint,
-    weights: dict[str, Tensor],
-    inputs: Structure,
-    state: Structure,
-    memory: dict[str, Tensor],
-    how: tuple[Any, ...],
-    adjoint: bool,
-) -> Plan | Reason:
-    """The plan for such arguments, or why there is none; `how` is the rest of what it depends on."""
-    output_dtype, same_containers, *_ = how
-    input_leaves = map_structure(lambda leaf: _leaf(leaf, 2, adjoint and leaf.requires_grad), inputs)
-    state_leaves = map_structure(lambda leaf: _leaf(leaf, 1, False), state)
-    memory_leaves = {name: _leaf(each, 1, False) for name, each in memory.items()}
-    key = (
-        fingerprint.key,
-        *(_structure_key(each) for each in (input_leaves, state_leaves)),
-        tuple((name, _leaf(each, 0, adjoint and each.requires_grad)) for name, each in weights.items()),
-        tuple(memory_leaves.items()),
-        *how,
-        adjoint,
-    )
+def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
+    """The plan that is asked for, or why there is none."""
+    global traces
+    key = asked.key
     if key not in plans.by_key:
-        plans.variants.add(fingerprint.key)
+        plans.variants.add(asked.fingerprint.key)
         if len(plans.variants) > MOST_VARIANTS:
             message = f"what the step reads has changed more than {MOST_VARIANTS} times between calls"
             raise CannotPlanError(Code.VARIANTS, message)
@@ -200,12 +145,11 @@ def _find(
             plan = _shared.get(key)
             if plan is None:
                 if plans.by_key:
-                    log.info("%s is planned anew: another shape, dtype, structure or option", type(cell).__qualname__)
+                    kind = type(asked.cell).__qualname__
+                    log.info("%s is planned anew: another shape, dtype, structure or option", kind)
                 with _tracing:
-                    lifted = (weights, memory, memory_leaves)
-                    plan = _make(
-                        cell, fingerprint, lifted, input_leaves, state_leaves, output_dtype, same_containers, adjoint
-                    )
+                    traces += 1
+                    plan = make_plan(asked.cell, asked.fingerprint, asked.spec, asked.row_buffers)
             plans.by_key[key] = _shared[key] = plan
         except CannotPlanError as error:
             plans.by_key[key] = error.reason
@@ -246,132 +190,6 @@ def _forget(key: int, dead: weakref.ref[Any]) -> None:
     found = _plans.get(key)
     if found is not None and found[0] is dead:
         _plans.pop(key, None)
-
-
-def _make(
-    cell: Any,
-    fingerprint: Fingerprint,
-    lifted: tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Leaf]],
-    inputs: Structure,
-    state: Structure,
-    output_dtype: torch.dtype,
-    same_containers: bool,
-    adjoint: bool,
-) -> Plan:
-    global traces
-    traces += 1
-    weights, memory, leaves = lifted
-    # The step is traced on a copy that shares all tensors: another thread may be running the cell.
-    try:
-        stand_in = copy.deepcopy(cell, {id(tensor): tensor for tensor in fingerprint.tensors})
-    except Exception as error:
-        raise CannotPlanError(Code.NO_COPY, f"the cell cannot be copied to be traced: {error}") from error
-    for name, buffer in memory.items():  # which a copy may have left behind
-        owner, _, own = name.rpartition(".")
-        stand_in.get_submodule(owner)._buffers[own] = buffer
-    before = fingerprint_of(stand_in)
-
-    with restored(before), generators_restored() as drawn:
-
-        def check_unchanged() -> None:
-            if sources := drawn():
-                message = f"the step draws from {' and '.join(sources)}, which a plan would do only once"
-                raise CannotPlanError(Code.IMPURE, message)
-            changes = fingerprint_of(stand_in).differences(before)
-            if changes:
-                named = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
-                raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}")
-
-        try:
-            traced = trace(
-                stand_in,
-                weights,
-                inputs,
-                state,
-                output_dtype,
-                same_containers=same_containers,
-                adjoint=adjoint,
-                memory=leaves,
-                rehearse=lambda run: rehearse(run, before.codes, check_unchanged),
-            )
-            check_unchanged()  # by code that runs backward
-        except CannotPlanError:
-            raise
-        except Exception as error:
-            raise CannotPlanError.of(why(error, Code.NOT_TRACED, "the step cannot be traced")) from None
-        try:
-            plan = Plan(traced)
-        except CannotPlanError:
-            raise
-        except Exception as error:  # which is not the cell's fault, and must not stop it
-            what = "the engine fails on the step; please report it"
-            raise CannotPlanError.of(why(error, Code.FAULT, what)) from None
-    hanging = {id(tensor): k for k, tensor in enumerate(fingerprint.tensors)}
-    for node, constant in plan.trace.constants.items():
-        if constant.requires_grad:
-            message = "the step uses a tensor that needs a gradient but is no parameter of the cell"
-            raise CannotPlanError(Code.FOREIGN_WEIGHT, message)
-        if id(constant) not in hanging:
-            raise CannotPlanError(Code.FOREIGN_TENSOR, "the step uses a tensor that does not hang on the cell")
-        plan.hanging[node] = hanging[id(constant)]
-    return plan
-
-
-def check_circumstances(device: torch.device) -> None:
-    """Raises `CannotPlanError` where no cell can be planned: under transforms of torch, say."""
-    if (who := differentiator()) is not None:
-        raise CannotPlanError(Code.TRANSFORM, f"{who} is active, which takes operations of torch alone")
-    if (who := onlooker()) is not None:
-        raise CannotPlanError(Code.TRACER, f"{who} wants to see every operation")
-    if device.type == "meta":
-        raise CannotPlanError(Code.NO_VALUES, "tensors on the meta device have no values")
-    everywhere: Any = nn.modules.module
-    if any(getattr(everywhere, kind, None) for kind in EVERYWHERE):
-        raise CannotPlanError(Code.HOOKS, "there are hooks on all modules, which want to see every step")
-
-
-def check_can_be_planned(cell: Any, weights: dict[str, Tensor], inputs: Structure, state: Structure) -> None:
-    """Raises `CannotPlanError` for what can be seen without a trace."""
-    if hasattr(cell, "_orig_mod"):
-        raise CannotPlanError(Code.COMPILED_CELL, "the cell was compiled by torch.compile")
-    lazy = [name for name, weight in weights.items() if is_lazy(weight)]
-    if lazy:
-        raise CannotPlanError(
-            Code.LAZY, f"{lazy[0]} is a weight of a lazy layer, which gets its shape at the first run"
-        )
-    if isinstance(cell, nn.Module):
-        _check_hooks(cell)
-    leaves = [*flatten(inputs), *flatten(state)]
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor):
-            raise CannotPlanError(Code.STATE, f"the state holds {type(leaf).__name__}, not only tensors")
-    batch_size, device = leaves[0].shape[1], leaves[0].device
-    for leaf in flatten(state):
-        if not leaf.dim() or leaf.shape[0] != batch_size:
-            raise CannotPlanError(
-                Code.STATE, f"a state of shape {list(leaf.shape)} has no row for each of {batch_size}"
-            )
-    for tensor in [*leaves, *weights.values()]:
-        if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer) or tensor.layout != torch.strided:
-            raise CannotPlanError(
-                Code.SPECIAL_TENSOR, f"a tensor is of a special kind, {type(tensor).__name__} ({tensor.layout})"
-            )
-        if tensor.device != device:
-            raise CannotPlanError(Code.DEVICES, f"tensors are on different devices, {tensor.device} and {device}")
-
-
-def _check_hooks(cell: nn.Module) -> None:
-    for path, module in _named_modules(cell):
-        for kind in HOOKS:
-            if getattr(module, kind):
-                raise CannotPlanError(
-                    Code.HOOKS, f"{path or 'the cell'} has hooks ({kind[1:]}), which want to see every step"
-                )
-
-
-def _named_modules(cell: nn.Module) -> list[tuple[str, nn.Module]]:
-    """`cell.named_modules()`, with types."""
-    return list(cell.named_modules())  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _leaf(tensor: Tensor, axes: int, wanted: bool) -> Leaf:

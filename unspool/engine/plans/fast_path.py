@@ -28,7 +28,7 @@ class Ready:
         constants: the tensors that the step uses besides.
         adjoint: whether there will be gradients.
         key: what the step reads besides tensors.
-        memory: the cell's buffers with a row for each of the batch, by name.
+        row_buffers: the cell's buffers with a row for each of the batch, by name.
     """
 
     plan: Plan
@@ -36,7 +36,7 @@ class Ready:
     constants: Values
     adjoint: bool
     key: Key
-    memory: dict[str, Tensor]
+    row_buffers: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Latest:
         looks: what all tensors looked like.
         plan: the plan.
         weights: where the guard lists each weight, by name.
-        tensors: where it lists the tensors that a plan knows the shapes of: all but the memory.
+        tensors: where it lists the tensors that a plan knows the shapes of: all but row buffers.
         constants: where it lists each tensor that the step uses besides its weights.
         adjoint: whether there were gradients.
         key: what the step read.
-        memory: where it lists the tensors with a row for each of the batch, by name: other ones in every batch.
+        row_buffers: where it lists the tensors with a row for each of the batch, by name: other ones in every batch.
     """
 
     guard: Guard
@@ -65,16 +65,16 @@ class Latest:
     constants: dict[Node, Place]
     adjoint: bool
     key: Key
-    memory: dict[str, Place]
+    row_buffers: dict[str, Place]
 
     @classmethod
     def of(
         cls, fingerprint: Fingerprint, inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready
     ) -> Latest:
         """What to remember of a call."""
-        passing = list(ready.memory.values())
+        passing = list(ready.row_buffers.values())
         guard = Guard(fingerprint, passing)
-        constants = {node: guard.places[id(ready.constants[node])] for node in ready.plan.hanging}
+        constants = {node: guard.places[id(ready.constants[node])] for node in ready.plan.constants}
         others = [each for each in fingerprint.tensors if not any(each is one for one in passing)]
         return cls(
             guard,
@@ -86,7 +86,7 @@ class Latest:
             constants,
             ready.adjoint,
             ready.key,
-            {name: guard.places[id(each)] for name, each in ready.memory.items()},
+            {name: guard.places[id(each)] for name, each in ready.row_buffers.items()},
         )
 
     def again(self, cell: Any, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> Ready | None:
@@ -96,8 +96,8 @@ class Latest:
         found = self.guard.check(cell)
         if found is None:
             return None
-        memory = {name: found[probe][k] for name, (probe, k) in self.memory.items()}
-        input_leaves, by_row = flatten(inputs), [*flatten(state), *memory.values()]
+        row_buffers = {name: found[probe][k] for name, (probe, k) in self.row_buffers.items()}
+        input_leaves, by_row = flatten(inputs), [*flatten(state), *row_buffers.values()]
         rows = input_leaves[0].shape[1]
         for leaf in by_row:
             if not isinstance(leaf, Tensor) or not leaf.dim() or leaf.shape[0] != rows:
@@ -110,7 +110,7 @@ class Latest:
             {**self.plan.trace.literals, **{node: found[probe][k] for node, (probe, k) in self.constants.items()}},
             self.adjoint,
             self.key,
-            memory,
+            row_buffers,
         )
 
 

@@ -15,7 +15,7 @@ from unspool.engine.execute.parts import Values
 from unspool.engine.execute.phase import Phase
 from unspool.engine.ir.program import lower
 from unspool.engine.partition.outer_products import OuterSum, outer_sums
-from unspool.engine.partition.residuals import values_to_keep
+from unspool.engine.partition.residuals import row_bytes, values_to_keep
 from unspool.engine.partition.split import Part, split
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.rows.labels import SHARED, Axis
@@ -37,7 +37,7 @@ class Schedule:
         in_place: outputs that may be written where the caller gets them, each with its number.
         carried: the states, by number, whose gradients the adjoint carries.
         outer: those whose gradients it need not carry, since they are sums of outer products.
-        constant: the memory that the adjoint needs, which it carries too.
+        constant: the row buffers that the adjoint needs, which it carries too.
     """
 
     forward: Phase
@@ -68,13 +68,32 @@ class Plan:
         per_row = [*traced.outputs, *traced.new_state, *traced.d_inputs, *traced.d_state]
         check_result_rows(self.labels, per_row, traced.d_weights)
         self.draws = _draws(traced, self.labels)
-        fixed, memory = len(traced.weights) + len(traced.inputs), len(traced.memory)
-        self.reach = Reach(traced.connections, len(traced.outputs), fixed, memory)
-        self.hanging: dict[fx.Node, int] = {}
-        """Which of the tensors that hang on the cell each constant is."""
+        fixed = len(traced.weights) + len(traced.inputs)
+        self.reach = Reach(traced.connections, len(traced.outputs), fixed, len(traced.row_buffers))
+        self.constants: dict[fx.Node, int] = {}
+        """Which of the tensors that the step can reach each constant is."""
         self._watching: dict[tuple[int, ...], Phase] = {}
         device = traced.inputs[0].meta["val"].device
         self._draw, _ = as_python(lower(self.draws, self.labels), "draw", device)
+
+    def find_constants(self, tensors: Sequence[Tensor]) -> None:
+        """Finds the tensors that the step uses without being given them among those that it can reach.
+
+        Raises:
+            CannotPlanError: if one is not there, or needs a gradient.
+        """
+        places = {id(tensor): k for k, tensor in enumerate(tensors)}
+        for node, constant in self.trace.constants.items():
+            if constant.requires_grad:
+                message = "the step uses a tensor that needs a gradient but is no parameter of the cell"
+                raise CannotPlanError(Code.FOREIGN_WEIGHT, message)
+            if id(constant) not in places:
+                raise CannotPlanError(Code.FOREIGN_TENSOR, "the step uses a tensor that does not hang on the cell")
+            self.constants[node] = places[id(constant)]
+
+    def row_bytes(self, nodes: Sequence[fx.Node]) -> int:
+        """Bytes of one row of these values."""
+        return sum(row_bytes(node, self.labels) for node in nodes)
 
     @property
     def is_random(self) -> bool:
@@ -119,9 +138,9 @@ class Plan:
         from_outputs: dict[fx.Node, int] = {}
         if states_in_outputs:
             for old, new in zip(traced.state, traced.new_state, strict=True):
-                if old in needed and new in outputs and old not in traced.memory:
+                if old in needed and new in outputs and old not in traced.row_buffers:
                     from_outputs[old] = outputs[new]
-        constant = [node for node in traced.memory if node in needed]
+        constant = [node for node in traced.row_buffers if node in needed]
         states = [node for node in traced.state if node in needed and node not in {*from_outputs, *constant}]
         kept = [*(node for node in self.draws.outputs if node in needed), *states, *products]
         moving = [node for node in traced.state if node not in constant]

@@ -81,7 +81,7 @@ class Reach:
         step: how results, outputs before states, are connected to sources: weights, inputs, states.
         outputs: how many outputs there are.
         fixed: how many sources are no states.
-        memory: how many of the last states are handed on as they are, and are no results of the loop.
+        row_buffers: how many of the last states are handed on as they are, and are no results of the loop.
 
     A step with two states, which hands the first on as the second, and puts the second out:
 
@@ -91,9 +91,9 @@ class Reach:
     ('0b10', '0b1')
     """
 
-    def __init__(self, step: Connections, outputs: int, fixed: int, memory: int = 0) -> None:
+    def __init__(self, step: Connections, outputs: int, fixed: int, row_buffers: int = 0) -> None:
         self._step, self._outputs, self._fixed = step, outputs, fixed
-        self._results = (1 << len(step.graph) - memory) - 1
+        self._results = (1 << len(step.graph) - row_buffers) - 1
         self._results_of = lru_cache(maxsize=256)(self._find_results)
         self._sources_of = lru_cache(maxsize=256)(self._find_sources)
 

@@ -24,6 +24,7 @@ from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.execute.allocation import empty
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Value
+from unspool.engine.reasons import Reason
 
 
 class Compiled:
@@ -34,8 +35,6 @@ class Compiled:
         module: what it is compiled with.
         function: the name of its function there.
     """
-
-    name = "c++"
 
     def __init__(self, core: Core, module: Module, function: str = "core") -> None:
         self.core = core
@@ -79,6 +78,10 @@ class Compiled:
         packed = [runtime.pack(_seen(shared[k], part)) for k, part in self._matrices]
         searched = [runtime.pack_search(_seen(shared[k], part)) for k, part in self._searched]
         return [*plain, *packed, *(each for both in searched for each in both)]
+
+    def interpreted(self, *, ragged: bool) -> Reason | None:
+        """It runs any rows."""
+        return None
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""

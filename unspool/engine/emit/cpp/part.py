@@ -7,7 +7,6 @@ compiled function.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,24 +15,11 @@ from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.lowering import has_form, has_plain_rows, is_row_sum
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.runtime import Runtime
-from unspool.engine.emit.protocol import Chunk
+from unspool.engine.emit.protocol import Beside, Chunk
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Program, Rows, Value, can_run
 from unspool.engine.trace.graph import aten
-
-
-@dataclass(frozen=True)
-class Fused:
-    """A program in which much has become a few instructions.
-
-    Args:
-        program: the instructions; each group takes what `prepare` returns for it as a last input of the program.
-        groups: the compiled ones.
-    """
-
-    program: Program
-    groups: tuple[Group, ...]
 
 
 class Group:
@@ -99,7 +85,7 @@ class Sums:
         return results[0] if len(results) == 1 else results
 
 
-def fuse_part(program: Program, module: Module, name: str) -> Fused:
+def fuse_part(program: Program, module: Module, name: str) -> Beside:
     """Replaces what can be compiled by calls of functions in `module`, whose names begin with `name`."""
     left: list[Instruction] = _without_dead(_with_sums(program), program.outputs)
     on_rows = {each: _is_on_rows(each) for each in left}
@@ -126,7 +112,7 @@ def fuse_part(program: Program, module: Module, name: str) -> Fused:
                 made += taken  # torch does that for nothing
         known.update(value for each in taken for value in each.results)
         left = [each for each in left if each not in taken]
-    return Fused(Program((*program.inputs, *prepared), tuple(made), program.outputs), tuple(groups))
+    return Beside(Program((*program.inputs, *prepared), tuple(made), program.outputs), tuple(groups))
 
 
 def _is_on_rows(instruction: Instruction) -> bool:

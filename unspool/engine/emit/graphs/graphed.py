@@ -1,6 +1,6 @@
-"""The core as a CUDA graph: the interpreter's launches of a chunk, recorded once and replayed in one call.
+"""The core as a CUDA graph: the launches of a chunk, recorded once and replayed in one call.
 
-On a GPU a step of the interpreter takes as long as its launches do, several times what they compute. A graph has fixed
+On a GPU a step that is interpreted takes as long as its launches do, several times what they compute. A graph has fixed
 shapes and addresses: chunks in which rows end are padded to one of few.
 """
 
@@ -17,10 +17,12 @@ import torch
 from torch import Tensor
 
 from unspool.engine.emit.cuda.launch import overlapping
+from unspool.engine.emit.graphs.joined import Joined
 from unspool.engine.emit.graphs.padded import Padded, can_pad
-from unspool.engine.emit.interpreted import Interpreted
-from unspool.engine.emit.protocol import Chunk, Results
+from unspool.engine.emit.protocol import Chunk, Emitter, Results, launches
 from unspool.engine.execute.counts import Counts
+from unspool.engine.ir.core import Core
+from unspool.engine.reasons import Code, Reason
 
 log = logging.getLogger("unspool")
 
@@ -112,10 +114,28 @@ class _Recording:
         return [own[: chunk.counts[0]].clone() for own in self.carried], emitted
 
 
-class Graphed:
-    """Runs a core over a chunk of steps; takes and returns what `Interpreted` does."""
+class Graphs(Emitter):
+    """Runs any core on a GPU."""
 
     name = "CUDA graph"
+
+    def refusal(self, device: torch.device) -> Reason | None:
+        """Graphs are CUDA's."""
+        if device.type == "cuda":
+            return None
+        return Reason(Code.OTHER_DEVICE, f"it needs a GPU, and the tensors are on {device.type}")
+
+    def cost(self, core: Core) -> float:
+        """In a graph, a launch takes what the device needs for it."""
+        return 1.5 * launches(core)
+
+    def core(self, core: Core, device: torch.device) -> Graphed:
+        """The core with joined kernels, to be recorded."""
+        return Graphed(Joined(core, device))
+
+
+class Graphed:
+    """Runs a core over a chunk of steps; takes and returns what `Interpreted` does."""
 
     MOST = 16
     """How many graphs are kept."""
@@ -123,7 +143,7 @@ class Graphed:
     TRIES = 64
     """How many are recorded at all: where shapes keep changing, recording costs more than it saves."""
 
-    def __init__(self, loop: Interpreted) -> None:
+    def __init__(self, loop: Joined) -> None:
         self._loop = loop
         self.core, self.source = loop.core, loop.source
         self._can_pad = can_pad(loop.core)
@@ -140,6 +160,12 @@ class Graphed:
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """As the interpreter takes them."""
         return _Prepared(self._loop.prepare(shared))
+
+    def interpreted(self, *, ragged: bool) -> Reason | None:
+        """A graph has one number of rows for all steps."""
+        if not ragged or self._can_pad:
+            return None
+        return Reason(Code.NO_FORM, "rows end at different steps, and a step of these cannot be padded")
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""

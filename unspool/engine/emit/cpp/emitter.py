@@ -1,0 +1,70 @@
+"""The C++ emitter: on a CPU, the core as one compiled loop, and what is beside it as compiled groups."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import torch
+from torch import fx
+
+from unspool.engine.emit.cpp.loop import Compiled
+from unspool.engine.emit.cpp.lowering import has_form, is_row_sum
+from unspool.engine.emit.cpp.module import Module
+from unspool.engine.emit.cpp.part import fuse_part
+from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
+from unspool.engine.ir.core import Core, lower_core
+from unspool.engine.ir.program import lower
+from unspool.engine.partition.fold import fold
+from unspool.engine.partition.split import Split
+from unspool.engine.reasons import CannotPlanError, Code, Reason
+from unspool.engine.rows.labels import Label
+
+WIDE = 8
+"""Rows a thread with which products are as fast at every step as for many steps at once."""
+NEAR = 1 << 19
+"""Bytes of weights that stay in a processor's own cache, so that products are so with any number of rows."""
+
+
+class Cpp(Emitter):
+    """Runs cores on a CPU."""
+
+    name = "c++"
+
+    def refusal(self, device: torch.device) -> Reason | None:
+        """What it compiles runs on the host."""
+        if device.type == "cpu":
+            return None
+        return Reason(Code.OTHER_DEVICE, f"it runs on CPUs, and the tensors are on {device.type}")
+
+    def cost(self, core: Core) -> float:
+        """An operation is a few instructions of the processor."""
+        return 0.1 * launches(core)
+
+    def variant(self, load: Load) -> Hashable:
+        """Whether products by weights of the inputs are in the loop too."""
+        return load.weight_bytes <= NEAR or load.rows >= WIDE * torch.get_num_threads()
+
+    def fold(self, split: Split, labels: dict[fx.Node, Label], variant: Hashable) -> Split:
+        """Moves what a step computes from what it has in registers."""
+        folded = fold(split, labels, has_form, is_row_sum, products=bool(variant))
+        try:
+            lower_core(folded, labels)
+        except CannotPlanError:  # rows that can be told apart at one border cannot at another
+            return split
+        return folded
+
+    def core(self, core: Core, device: torch.device) -> Compiled:
+        """The core alone, in a module of its own."""
+        module = Module()
+        loop = Compiled(core, module)
+        module.start()
+        return loop
+
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
+        """The core and the parts beside it, compiled together."""
+        module = Module()
+        loop = Compiled(lower_core(split, labels), module)
+        before = fuse_part(lower(split.before, labels), module, "before")
+        after = fuse_part(lower(split.after, labels), module, "after")
+        module.start()
+        return Emitted(split, loop, before, after)

@@ -1,0 +1,93 @@
+"""The loop as one operation of autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.dynamo import called_as_it_is
+from unspool.engine.execute.backward import Backward
+from unspool.engine.execute.call import Call
+from unspool.engine.execute.forward import forward
+from unspool.engine.execute.random_state import RandomState
+from unspool.engine.execute.residual_store import ResidualStore
+from unspool.engine.trace.gradient_reach import bits
+from unspool.tracers import differentiator, is_batched, onlooker
+
+
+def run_call(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Outputs and final state of a call from its operands, all flat."""
+    if call.memory is None:
+        with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
+            return forward(call, tensors, None)
+    return LoopFunction.apply(call, *tensors)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportReturnType]
+
+
+class LoopFunction(torch.autograd.Function):
+    """Outputs and final state of a call from its operands, flat."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Runs the call, and saves its residuals."""
+        store = ResidualStore(call.layout.device if call.swap else None)
+        ctx.random = RandomState(call.layout.device) if call.plan.is_random else None
+        results = _separate(forward(call, tensors, store), tensors)
+        ctx.call, ctx.lengths, ctx.given = call, store.lengths, len(tensors)
+        ctx.from_outputs = list(dict.fromkeys(call.schedule.from_outputs.values()))
+        ctx.save_for_backward(*tensors, *(results[number] for number in ctx.from_outputs), *store.saved())
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(each for number, each in enumerate(results) if not call.ends >> number & 1))
+        return tuple(results)
+
+    @staticmethod
+    @called_as_it_is
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        """Gradients of the operands that some gradient reaches."""
+        saved: Sequence[Tensor] = ctx.saved_tensors  # once: whoever packed them may unpack them only once
+        tensors = saved[: ctx.given]
+        reached = ctx.call.plan.reach.sources(ctx.call.layout, bits(each is not None for each in gradients))
+        wanted = [need and bool(reached >> number & 1) for number, need in enumerate(ctx.needs_input_grad[1:])]
+        if not any(wanted):
+            return (None,) * (1 + ctx.given)
+        # Somebody wants gradients of these gradients, to see every operation, or many gradients at once.
+        again = torch.is_grad_enabled()
+        if again or onlooker() is not None or differentiator() is not None or any(map(is_batched, gradients)):
+            return (None, *_plain_backward(ctx, tensors, gradients, wanted, again))
+        kept = ctx.given + len(ctx.from_outputs)
+        outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
+        swap = ctx.call.layout.device if ctx.call.swap else None
+        store = ResidualStore.reading(ctx.lengths, saved[kept:], swap)
+        return (None, *Backward(ctx.call, tensors, outputs, store, gradients, wanted).run())
+
+
+def _separate(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """`results`, none of which is an input, another result, or a part of something larger: autograd marks each."""
+    seen, separate = set(map(id, inputs)), list[Tensor]()
+    for each in results:
+        separate.append(each.clone() if id(each) in seen or each._base is not None else each)
+        seen.add(id(each))
+    return separate
+
+
+def _plain_backward(
+    ctx: Any,
+    tensors: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
+    wanted: Sequence[bool],
+    create_graph: bool,
+) -> list[Tensor | None]:
+    """The same gradients by ordinary autograd through the plain loop, so that they can have gradients themselves."""
+    sources = [tensor for tensor, want in zip(tensors, wanted, strict=True) if want]
+    with ctx.random.again() if ctx.random else torch.enable_grad():
+        assert ctx.call.replay is not None
+        results = ctx.call.replay(tensors)
+    ends = [(y, d) for y, d in zip(results, gradients, strict=True) if d is not None and y.requires_grad]
+    found = torch.autograd.grad(
+        [y for y, _ in ends], sources, [d for _, d in ends], create_graph=create_graph, allow_unused=True
+    )
+    each = iter(found)
+    return [next(each) if want else None for want in wanted]

@@ -1,0 +1,79 @@
+"""The forward pass of a call: chunk after chunk, with what backward needs put aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.engine.execute.call import Call
+from unspool.engine.execute.operands import Operands
+from unspool.engine.execute.parts import Bound, Steps, Values
+from unspool.engine.execute.residual_store import ResidualStore
+
+Tensors = list[Tensor]
+
+
+def forward(call: Call, tensors: Sequence[Tensor], store: ResidualStore | None) -> Tensors:
+    """Outputs and final state; what the policy keeps goes to `store`, if there is one."""
+    layout, plan, operands = call.layout, call.plan, call.operands(tensors)
+    schedule = plan.inference if call.memory is None else call.memory.forward(plan)
+    kept = () if call.memory is None else call.memory.residuals(plan)
+    keeps_states = call.memory is not None and call.memory.reruns
+    states = len(operands.state)
+    outputs = [call.space(node) for node in plan.trace.outputs]
+    with no_autocast(layout.device):
+        bound = schedule.forward.begin(call.weights(operands), layout.mean_rows, call.emitter)
+        carried = [layout.sort(leaf) for leaf in operands.carried]
+        for start, stop in call.segments():
+            if keeps_states and store is not None:
+                store.keep([leaf[: layout.counts[start]] for leaf in carried[:states]])
+            for begin, end in call.chunks(start, stop):
+                drawn = plan.draw(layout.counts_of(begin, end))
+                carried, values = forward_chunk(call, bound, operands, drawn, carried, (begin, end), outputs)
+                if store is not None:
+                    store.keep([values[node] for node in kept])
+    return [*outputs, *(layout.unsort(leaf) for leaf in carried[:states])]
+
+
+def forward_chunk(
+    call: Call,
+    bound: Bound,
+    operands: Operands[Tensor],
+    drawn: Values,
+    carried: Tensors,
+    steps: tuple[int, int],
+    outputs: Tensors | None = None,
+) -> tuple[Tensors, Values]:
+    """Runs some steps, and writes their outputs, if there is a place for them: what is carried on, and all values."""
+    layout, traced, in_place = call.layout, call.plan.trace, call.schedule.in_place
+    counts = layout.counts_of(*steps)
+    known = {node: layout.take(leaf, *steps) for node, leaf in zip(traced.inputs, operands.inputs, strict=True)}
+    places: Values = {}
+    if outputs is not None:
+        places = call.places({node: outputs[k] for node, k in in_place.items()}, *steps)
+    running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
+    new, values = bound.run({**known, **drawn}, running, Steps(counts, into=places))
+    if outputs is not None:
+        for number, (node, leaf) in enumerate(zip(traced.outputs, outputs, strict=True)):
+            if in_place.get(node) != number or places.get(node) is not values[node]:
+                layout.put(leaf, *steps, values[node])
+    return beside(new, carried) if layout.sorted else new, values
+
+
+def beside(new: Tensors, old: Tensors) -> Tensors:
+    """The rows that ran, and after them those that did not."""
+    return [
+        fresh if len(fresh) == len(rows) else torch.cat([fresh, rows[len(fresh) :]])
+        for fresh, rows in zip(new, old, strict=True)
+    ]
+
+
+def no_autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """Casts are part of the plan."""
+    if torch.is_autocast_enabled(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()

@@ -1,0 +1,56 @@
+"""The operands of a loop by name: the one place that knows the order in which autograd sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True)
+class Operands(Generic[T]):
+    """One thing for each operand: a tensor, a node of the trace, a name, or a flag.
+
+    Args:
+        weights: the cell's parameters and buffers.
+        inputs: the leaves of the inputs.
+        state: the leaves of the initial state.
+        row_buffers: buffers of the cell with a row for each of the batch, such as what an attention looks at: more
+            state, which every step hands on as it is.
+
+    >>> operands = Operands(["w", "b"], ["x"], ["c", "h"], [])
+    >>> operands.flat()
+    ['w', 'b', 'x', 'c', 'h']
+    >>> operands.regroup([1, 2, 3, 4, 5]).state
+    [4, 5]
+    """
+
+    weights: Sequence[T]
+    inputs: Sequence[T]
+    state: Sequence[T]
+    row_buffers: Sequence[T]
+
+    @property
+    def carried(self) -> list[T]:
+        """What a step takes over from the one before."""
+        return [*self.state, *self.row_buffers]
+
+    def flat(self) -> list[T]:
+        """All of them, in order."""
+        return [*self.weights, *self.inputs, *self.state, *self.row_buffers]
+
+    def regroup(self, flat: Sequence[U]) -> Operands[U]:
+        """Other things, given in the order of `flat`, in the same groups.
+
+        Raises:
+            ValueError: if there are more or fewer.
+        """
+        first = len(self.weights)
+        second = first + len(self.inputs)
+        third = second + len(self.state)
+        if len(flat) != third + len(self.row_buffers):
+            raise ValueError(f"expected {third + len(self.row_buffers)} operands, but got {len(flat)}")
+        return Operands(list(flat[:first]), list(flat[first:second]), list(flat[second:third]), list(flat[third:]))

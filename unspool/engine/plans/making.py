@@ -1,0 +1,116 @@
+"""Makes the plan of a cell: its weights by name, what its step reads, the trace, and the plan from it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from torch import Tensor, nn
+
+from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
+from unspool.engine.guards.generators import generators_restored
+from unspool.engine.guards.rehearsal import rehearse
+from unspool.engine.guards.restoring import restored
+from unspool.engine.plans.checks import named_modules
+from unspool.engine.plans.plan import Plan
+from unspool.engine.reasons import CannotPlanError, Code, why
+from unspool.engine.trace.spec import StepSpec
+from unspool.engine.trace.tracer import trace
+
+
+def weights_of(cell: Any) -> dict[str, Tensor]:
+    """The parameters and buffers of a cell, read through the module now, under every name they have."""
+    if not isinstance(cell, nn.Module):
+        return {}
+    return {**dict(cell.named_parameters(remove_duplicate=False)), **dict(cell.named_buffers(remove_duplicate=False))}
+
+
+def row_buffers_of(cell: Any) -> dict[str, Tensor]:
+    """The buffers of a cell with a row for each of the batch, by name: those that modules list as `row_buffers`.
+
+    Raises:
+        CannotPlanError: if one of them is not there.
+    """
+    found: dict[str, Tensor] = {}
+    if isinstance(cell, nn.Module):
+        buffers = dict(cell.named_buffers(remove_duplicate=False))
+        for path, module in named_modules(cell):
+            if not hasattr(module.__class__, "row_buffers"):
+                continue
+            listed: Any = module.row_buffers
+            for name in listed:
+                full = f"{path}.{name}" if path else name
+                if full not in buffers:
+                    raise CannotPlanError(Code.NO_MEMORY, f"the buffer {full} has not been given")
+                found[full] = buffers[full]
+    return found
+
+
+def fingerprint_of(cell: Any) -> Fingerprint:
+    """What the step of a cell can reach.
+
+    Raises:
+        CannotPlanError: if it reaches something of which changes cannot be seen.
+    """
+    try:
+        return Fingerprint(cell)
+    except CannotGuardError as error:
+        raise CannotPlanError(Code.UNGUARDED, f"the step may read {error}") from None
+    except Exception as error:
+        what = "the engine fails to follow what the step reads; please report it"
+        raise CannotPlanError.of(why(error, Code.FAULT, what)) from None
+
+
+def make_plan(cell: Any, fingerprint: Fingerprint, spec: StepSpec, row_buffers: dict[str, Tensor]) -> Plan:
+    """Traces the step of a cell, and makes a plan of it.
+
+    Args:
+        cell: the cell.
+        fingerprint: what its step can reach.
+        spec: what to trace it for.
+        row_buffers: the buffers with a row for each of the batch, by name.
+
+    Raises:
+        CannotPlanError: if there is none.
+    """
+    # The step is traced on a copy that shares all tensors: another thread may be running the cell.
+    try:
+        stand_in = copy.deepcopy(cell, {id(tensor): tensor for tensor in fingerprint.tensors})
+    except Exception as error:
+        raise CannotPlanError(Code.NO_COPY, f"the cell cannot be copied to be traced: {error}") from error
+    for name, buffer in row_buffers.items():  # which a copy may have left behind
+        owner, _, own = name.rpartition(".")
+        stand_in.get_submodule(owner)._buffers[own] = buffer
+    plan = _traced(stand_in, spec)
+    plan.find_constants(fingerprint.tensors)
+    return plan
+
+
+def _traced(stand_in: Any, spec: StepSpec) -> Plan:
+    """The plan of a copy of the cell, which is left as it was."""
+    before = fingerprint_of(stand_in)
+    with restored(before), generators_restored() as drawn:
+
+        def check_unchanged() -> None:
+            if sources := drawn():
+                message = f"the step draws from {' and '.join(sources)}, which a plan would do only once"
+                raise CannotPlanError(Code.IMPURE, message)
+            changes = fingerprint_of(stand_in).differences(before)
+            if changes:
+                named = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
+                raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}")
+
+        try:
+            traced = trace(stand_in, spec, lambda run: rehearse(run, before.codes, check_unchanged))
+            check_unchanged()  # by code that runs backward
+        except CannotPlanError:
+            raise
+        except Exception as error:
+            raise CannotPlanError.of(why(error, Code.NOT_TRACED, "the step cannot be traced")) from None
+        try:
+            return Plan(traced)
+        except CannotPlanError:
+            raise
+        except Exception as error:  # which is not the cell's fault, and must not stop it
+            what = "the engine fails on the step; please report it"
+            raise CannotPlanError.of(why(error, Code.FAULT, what)) from None

@@ -1,0 +1,50 @@
+"""What the engine is asked for: a cell over sequences, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.engine.execute.policies import Memory
+from unspool.structure import Structure
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a loop runs, which never changes its result.
+
+    Args:
+        parallel_iterations: how many steps are worked on at once; None for what suits the batch and the device.
+        swap_memory: whether what backward needs waits in host memory.
+        memory: what is kept for backward; None for what suits the device.
+    """
+
+    parallel_iterations: int | None = None
+    swap_memory: bool = False
+    memory: Memory | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A cell over sequences, checked by the caller.
+
+    Args:
+        cell: anything that looks like a cell, built.
+        inputs: a structure of `[T, B, ...]` tensors.
+        lengths: int64 `[B]`, or None for full length.
+        state: the initial state.
+        output_dtype: the dtype of the outputs.
+        options: how to run it.
+        owner: who keeps the plan, if the cell was only made for the occasion.
+    """
+
+    cell: Any
+    inputs: Structure
+    lengths: Tensor | None
+    state: Structure
+    output_dtype: torch.dtype
+    options: Options = field(default_factory=Options)
+    owner: Any = None

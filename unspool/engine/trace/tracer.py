@@ -1,0 +1,201 @@
+"""The tracer: runs a step once on tensors without values, for a number of rows that is a symbol, and records it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from unspool.engine.execute.operands import Operands
+from unspool.engine.reasons import CannotPlanError, Code
+from unspool.engine.trace.decompositions import DECOMPOSITIONS, OpenCells
+from unspool.engine.trace.gradient_hooks import NoHooks
+from unspool.engine.trace.gradient_reach import Connections
+from unspool.engine.trace.graph import aten
+from unspool.engine.trace.spec import Leaf, StepSpec
+from unspool.engine.trace.symbolic_rows import AnyRows, rows_symbol, without_reports
+from unspool.engine.trace.trace import Trace
+from unspool.sizes import shape_of
+from unspool.step import CheckedCell
+from unspool.structure import Structure, flatten, unflatten_as
+
+FEW_ROWS = 3
+"""The rows of a rehearsal."""
+
+
+def trace(cell: Any, spec: StepSpec, rehearse: Callable[[Callable[[], Any]], None] | None = None) -> Trace:
+    """Traces one step of `cell`, with its weights lifted to inputs of the graph.
+
+    Args:
+        cell: the cell.
+        spec: what for.
+        rehearse: is given the step, to run it without values before it is traced.
+
+    Raises:
+        CannotPlanError: if the step cannot be traced for every number of rows.
+    """
+    sizes = AnyRows()
+    mode = FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
+    rows, step = rows_symbol(mode), _Step(cell, spec)
+    # A graph that was traced in inference mode could not be used outside of it.
+    # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
+    nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
+    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
+        if rehearse is not None:
+            rehearse(lambda: _without_values(step))
+        with mode:
+            fakes = step.arguments(rows)
+        module = _make_graph(partial(step, rows, spec.adjoint), fakes)
+        if any(_mutates(node) for node in module.graph.nodes):
+            module = _make_graph(torch.func.functionalize(fx.Interpreter(module).run), fakes)
+    sizes.check()
+    graph = module.graph
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    with graph.inserting_before(placeholders[0]):
+        count = graph.placeholder("rows")
+    count.meta["val"] = rows
+    held = {node: getattr(module, str(node.target)) for node in graph.nodes if node.op == "get_attr"}
+    literals = {node: tensor for node, tensor in held.items() if _is_literal(node)}
+    constants = {node: tensor for node, tensor in held.items() if node not in literals}
+    given, d_outputs, d_new_state = step.grouped(placeholders)
+    assert step.connections is not None
+    return Trace(
+        graph=graph,
+        rows=count,
+        weights=list(given.weights),
+        inputs=list(given.inputs),
+        state=given.carried,
+        row_buffers=list(given.row_buffers),
+        d_outputs=d_outputs,
+        d_new_state=d_new_state,
+        literals=literals,
+        constants=constants,
+        connections=step.connections,
+    )
+
+
+class _Step:
+    """A step and its adjoint as a function of the operands, flat, and of the gradients of outputs and new states."""
+
+    def __init__(self, cell: Any, spec: StepSpec) -> None:
+        self._cell, self._spec = cell, spec
+        self._outputs = [
+            Leaf(shape_of(size, "cell.output_size"), spec.output_dtype, spec.device)
+            for size in flatten(cell.output_size)
+        ]
+        self.connections: Connections | None = None
+        """How autograd connected results to sources when it last ran."""
+
+    def arguments(self, rows: Any) -> list[Tensor]:
+        """Tensors like the weights, and with so many rows like all the rest."""
+        spec = self._spec
+        like_weights = [
+            torch.empty_strided(w.shape, w.stride(), dtype=w.dtype, device=w.device) for w in spec.weights.values()
+        ]
+        by_row = [*spec.input_leaves, *spec.carried_leaves, *self._outputs, *spec.carried_leaves]
+        return like_weights + [
+            torch.empty((rows, *leaf.shape), dtype=leaf.dtype, device=leaf.device) for leaf in by_row
+        ]
+
+    def grouped(self, values: list[Any]) -> tuple[Operands[Any], list[Any], list[Any]]:
+        """What it is given: operands, gradients of the outputs, and of the new states."""
+        wanted = self._spec.wanted
+        given = len(wanted.flat())
+        end = given + len(self._outputs)
+        return wanted.regroup(values[:given]), values[given:end], values[end:]
+
+    def __call__(self, rows: Any, adjoint: bool, *values: Tensor) -> Any:
+        """Outputs, new states, and gradients of weights, inputs and states."""
+        spec = self._spec
+        given, d_outputs, d_new_state = self.grouped([value.detach() for value in values])
+        sources = given.flat()
+        for value, want in zip(sources, spec.wanted.flat(), strict=True):
+            value.requires_grad_(adjoint and want)
+        output, new_state = self._run(rows, adjoint, given)
+        results, new = flatten(output), [*flatten(new_state), *given.row_buffers]
+        ends = [(y, d) for y, d in zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if y.requires_grad]
+        with torch.autocast(spec.device.type, enabled=False):  # backward runs outside of the caller's autocast
+            self.connections = Connections.of([*results, *new], sources)
+            gradients = given.regroup(_gradients(ends, sources) if ends else [None] * len(sources))
+        return results, new, list(gradients.weights), list(gradients.inputs), gradients.carried
+
+    def _run(self, rows: Any, adjoint: bool, given: Operands[Tensor]) -> tuple[Structure, Structure]:
+        spec = self._spec
+        lifted = Lifted(self._cell, dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True)))
+        run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=spec.same_containers)
+        versions = [value._version for value in given.weights]
+        # Attention is computed by its equations, too.
+        with torch.set_grad_enabled(adjoint), OpenCells(), NoHooks() as hooks, sdpa_kernel(SDPBackend.MATH):
+            results = run(unflatten_as(spec.inputs, given.inputs), unflatten_as(spec.state, given.state))
+        hooks.check()
+        each = zip(spec.weights, given.weights, versions, strict=True)
+        mutated = [name for name, value, version in each if value._version != version]
+        if mutated:
+            raise CannotPlanError(Code.CHANGES, f"the step changes {', '.join(mutated)} in place")
+        return results
+
+
+class Lifted:
+    """A cell that reads the weights it is given."""
+
+    def __init__(self, cell: Any, weights: dict[str, Tensor]) -> None:
+        self._cell, self._weights, self.output_size = cell, weights, cell.output_size
+
+    def __call__(self, inputs: Structure, state: Structure) -> Any:
+        """One step."""
+        if not isinstance(self._cell, nn.Module):
+            return self._cell(inputs, state)
+        return torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
+
+
+def _without_values(step: _Step) -> None:
+    """Runs a step forward on a few rows without values, which is much quicker than on any number of them."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        step(FEW_ROWS, False, *step.arguments(FEW_ROWS))
+
+
+def _make_graph(function: Any, fakes: list[Tensor]) -> fx.GraphModule:
+    with preserve_node_meta():
+        return make_fx(
+            function,
+            decomposition_table=DECOMPOSITIONS,
+            tracing_mode="symbolic",
+            _allow_non_fake_inputs=True,
+            record_stack_traces=True,
+        )(*fakes)
+
+
+def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list[Tensor | None]:
+    starts = [source for source in sources if source.requires_grad]
+    found = torch.autograd.grad([y for y, _ in ends], starts, [d for _, d in ends], allow_unused=True)
+    by_source = dict(zip(map(id, starts), found, strict=True))
+    return [by_source.get(id(source)) for source in sources]
+
+
+def _mutates(node: fx.Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable  # pyright: ignore[reportPrivateUsage]
+
+
+def _is_literal(node: fx.Node) -> bool:
+    """Whether a tensor was made of numbers in the step: torch marks its first use."""
+    return all(user.target in (aten.lift_fresh_copy.default, aten.lift_fresh.default) for user in node.users)
+
+
+@contextmanager
+def _autocast_without_cache() -> Generator[None, None, None]:
+    """The autocast of the caller, but without its cache, which would keep the tracer's stand-ins for the weights."""
+    enabled = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(enabled)
