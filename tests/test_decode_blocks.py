@@ -25,7 +25,7 @@ from unspool import (
 )
 from unspool.decode import decoder as decoders
 from unspool.decode.blocks import Blocks
-from unspool.engine.plans import cache
+from unspool.engine.plans import making
 from unspool.structure import flatten
 
 B, V, E, H, END = 6, 5, 4, 8, 2
@@ -191,10 +191,10 @@ def test_a_decode_like_the_last_one_is_seen_at_a_glance(
             return dynamic_decode(same, maximum_iterations=7)[0].sample_id
 
     first = ids(END)
-    fingerprint = cache.Fingerprint
-    monkeypatch.setattr(cache, "Fingerprint", lambda _: pytest.fail("a second look"))
+    fingerprint = making.Fingerprint
+    monkeypatch.setattr(making, "Fingerprint", lambda _: pytest.fail("a second look"))
     assert torch.equal(ids(END), first)
-    monkeypatch.setattr(cache, "Fingerprint", fingerprint)
+    monkeypatch.setattr(making, "Fingerprint", fingerprint)
     assert not torch.equal(ids(3), first)  # another model
     assert len(in_blocks) == 3
 

@@ -17,7 +17,7 @@ from tests.zoo import ZOO, inputs_for
 from unspool import DropoutWrapper, EmbeddingWrapper, GRUCell, LSTMCell, RNNCell, dynamic_rnn, explain, static_rnn
 from unspool.engine import Request
 from unspool.engine.execute import plain
-from unspool.engine.plans import cache
+from unspool.engine.plans import making
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import prepare
 from unspool.structure import flatten, map_structure
@@ -332,7 +332,7 @@ def test_a_fault_of_the_engine_is_not_blamed_on_the_cell(monkeypatch: pytest.Mon
     def fail(traced: Any) -> Any:
         raise ValueError("no such thing\nsecond line")
 
-    monkeypatch.setattr(cache, "Plan", fail)
+    monkeypatch.setattr(making, "Plan", fail)
     cell, inputs = LSTMCell(3, initializer=nn.init.ones_), torch.randn(2, 4, 5)  # a cell that no other test has planned
     told = explain(cell, inputs, dtype=torch.float32)
     assert told.reason is not None

@@ -30,7 +30,7 @@ from unspool.engine import Options, Request
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.phase import Phase
 from unspool.engine.ir.program import Kind, lower
-from unspool.engine.plans import cache
+from unspool.engine.plans import cache, making
 from unspool.engine.plans.plan import Plan
 from unspool.engine.run import prepare
 from unspool.loops.arguments import begin
@@ -169,13 +169,13 @@ def test_a_plan_does_not_keep_weights_or_inputs() -> None:
 def test_a_call_like_the_last_one_is_seen_at_a_glance(cell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[Any] = []
 
-    class Noted(cache.Fingerprint):
+    class Noted(making.Fingerprint):
         def __init__(self, cell: Any) -> None:
             looks.append(cell)
             super().__init__(cell)
 
     dynamic_rnn(cell, torch.randn(2, 5, 3), dtype=torch.float32)
-    monkeypatch.setattr(cache, "Fingerprint", Noted)
+    monkeypatch.setattr(making, "Fingerprint", Noted)
     found, _ = dynamic_rnn(cell, torch.ones(3, 7, 3), dtype=torch.float32)
     assert not looks
     cell.note = 3

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from unspool import Checkpoint, Keep, Recompute, RNNCell, dynamic_rnn
 from unspool.engine import Options, Request
 from unspool.engine.execute import plain
+from unspool.engine.execute.autograd import run_call
 from unspool.engine.run import prepare
 from unspool.structure import flatten
 
@@ -215,7 +216,7 @@ def test_results_that_are_all_detached_keep_nothing(memory: Any) -> None:
     assert call.memory is None
     saved: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda each: saved.append(each) or each, lambda each: each):
-        results = call.run(tensors)
+        results = run_call(call, tensors)
     assert not saved
     assert not any(each.requires_grad for each in results)
     torch.testing.assert_close(results[0], (x * cell.weights[0]).detach(), rtol=0, atol=0)
