@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 
 import torch
@@ -24,6 +23,7 @@ from unspool.engine.partition.split import Split
 from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.rows.labels import SUMMED, Label
 from unspool.engine.trace.trace import Trace
+from unspool.forking import ForkSafeLock
 
 
 class Phase:
@@ -49,7 +49,7 @@ class Phase:
     def parts(self, rows: float) -> Parts:
         """What runs a call with so many rows a step."""
         wide = self._device.type == "cpu" and (self._near or rows >= WIDE * torch.get_num_threads())
-        with _choosing:
+        with _choosing.own:
             if wide not in self._parts:
                 self._parts[wide] = self._choose(wide)
             return self._parts[wide]
@@ -60,7 +60,7 @@ class Phase:
         try:
             parts.loop.wait()
         except CannotEmitError as reason:  # known only now, since compilers work in the background
-            with _choosing:
+            with _choosing.own:
                 self._parts = dict.fromkeys((False, True), self._interpreted(reason.reason))
             return self._parts[False]
         return parts
@@ -138,17 +138,7 @@ class Phase:
         return split
 
 
-_choosing = threading.Lock()
-
-
-def _after_fork() -> None:
-    """Whoever held a lock is not in this process."""
-    global _choosing
-    _choosing = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_choosing = ForkSafeLock()
 
 WIDE = 8
 """Rows a thread with which products are as fast at every step as for many steps at once."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 import os
-import threading
 import weakref
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from unspool.engine.plans.fast_path import Latest, Ready
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason, why
 from unspool.engine.trace.trace import Leaf, trace
+from unspool.forking import ForkSafeLock
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tracers import differentiator, onlooker
 
@@ -45,7 +45,7 @@ class _Plans:
     by_key: dict[Hashable, Plan | Reason] = field(default_factory=dict)
     variants: set[Hashable] = field(default_factory=set)
     lent: set[Plan] = field(default_factory=set)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 
 
 log = logging.getLogger("unspool")
@@ -54,8 +54,8 @@ _plans: dict[int, tuple[weakref.ref[Any], _Plans]] = {}
 """The plans of each cell, by its identity, with a reference to it: cells need not be hashable."""
 _shared: weakref.WeakValueDictionary[Hashable, Plan] = weakref.WeakValueDictionary()
 """Plans that hold for every cell of the same making, as long as one of these lives."""
-_lock = threading.Lock()
-_tracing = threading.Lock()
+_lock = ForkSafeLock()
+_tracing = ForkSafeLock()
 """Held while a step is traced: tracers patch torch for all threads."""
 traces = 0
 """How many steps have been traced since the program began."""
@@ -127,13 +127,13 @@ def plan_of(
     )
     now = (torch.is_grad_enabled(), *how)
     kind = cell.__class__
-    with kept.lock:
+    with kept.lock.own:
         latest = kept.latest.get(kind)
         ready = None if latest is None else latest.again(cell, inputs, state, now)
     if ready is not None:
         return ready
     plans = _plans_of(cell)
-    with plans.lock:
+    with plans.lock.own:
         memory = memory_of(cell)
         weights = {name: weight for name, weight in weights_of(cell).items() if name not in memory}
         check_can_be_planned(cell, weights, inputs, [*flatten(state), *memory.values()])
@@ -145,7 +145,7 @@ def plan_of(
         raise CannotPlanError.of(plan)
     constants = {**plan.trace.literals, **{node: fingerprint.tensors[k] for node, k in plan.hanging.items()}}
     ready = Ready(plan, weights, constants, adjoint, fingerprint.key, memory)
-    with kept.lock:
+    with kept.lock.own:
         kept.latest[kind] = Latest.of(fingerprint, inputs, state, now, ready)
         if owner is not None:  # else nobody would find it
             kept.lent.add(plan)
@@ -201,7 +201,7 @@ def _find(
             if plan is None:
                 if plans.by_key:
                     log.info("%s is planned anew: another shape, dtype, structure or option", type(cell).__qualname__)
-                with _tracing:
+                with _tracing.own:
                     lifted = (weights, memory, memory_leaves)
                     plan = _make(
                         cell, fingerprint, lifted, input_leaves, state_leaves, output_dtype, same_containers, adjoint
@@ -210,18 +210,6 @@ def _find(
         except CannotPlanError as error:
             plans.by_key[key] = error.reason
     return plans.by_key[key]
-
-
-def _after_fork() -> None:
-    """Whoever held a lock is not in this process."""
-    global _lock, _tracing
-    _lock, _tracing = threading.Lock(), threading.Lock()
-    for _, plans in _plans.values():
-        plans.lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _plans_of(cell: Any) -> _Plans:
@@ -234,7 +222,7 @@ def _plans_of(cell: Any) -> _Plans:
     except TypeError:
         message = "the cell cannot be referred to weakly, so that its plan could not be kept"
         raise CannotPlanError(Code.NO_REFERENCE, message) from None
-    with _lock:
+    with _lock.own:
         found = _plans.get(key)
         if found is None or found[0]() is not cell:
             found = _plans[key] = (reference, _Plans())
