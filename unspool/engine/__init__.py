@@ -1,16 +1,14 @@
 """How a cell runs through time.
 
-Loops use two functions of it: `run`, and `explain`, which says how it would. Decoding takes a `Stepper`: one step at a
-time.
+Loops use two functions of it: `entry.run`, and `entry.explain`, which says how it would. Decoding takes an
+`entry.Stepper`: one step at a time. What is here is cheap to import; `entry` loads the rest with the first plan.
 """
 
 from unspool.engine.execute.policies import Checkpoint, Keep, Memory, Recompute, check_memory
-from unspool.engine.explain.explain import explain
 from unspool.engine.explain.explanation import Explanation
 from unspool.engine.fallbacks import PerformanceWarning, StrictError, fall_back, strict
+from unspool.engine.options import Options
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason
-from unspool.engine.run import Options, run
-from unspool.engine.stepper import Stepper
 
 __all__ = [
     "CannotPlanError",
@@ -24,11 +22,8 @@ __all__ = [
     "PerformanceWarning",
     "Reason",
     "Recompute",
-    "Stepper",
     "StrictError",
     "check_memory",
-    "explain",
     "fall_back",
-    "run",
     "strict",
 ]

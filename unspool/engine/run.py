@@ -1,9 +1,8 @@
-"""The engine's door: a cell over sequences, by its plan, or by the plain loop where there is none."""
+"""A cell over sequences: by its plan, or by the plain loop where there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,29 +12,15 @@ from unspool.engine.execute import plain
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import Layout
-from unspool.engine.execute.policies import Memory, default_memory
+from unspool.engine.execute.policies import default_memory
 from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
+from unspool.engine.options import Options
 from unspool.engine.plans.cache import plan_of
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.trace.gradient_reach import bits
 from unspool.structure import Structure, flatten, unflatten_as
 from unspool.tracers import static_shape
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a loop runs, which never changes its result.
-
-    Args:
-        parallel_iterations: how many steps are worked on at once; None for what suits the batch and the device.
-        swap_memory: whether what backward needs waits in host memory.
-        memory: what is kept for backward; None for what suits the device.
-    """
-
-    parallel_iterations: int | None = None
-    swap_memory: bool = False
-    memory: Memory | None = None
 
 
 def run(

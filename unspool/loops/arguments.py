@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from unspool import engine
 from unspool.cells.like import assert_like_rnncell, buildable_part, initial_state_of, is_built, start_sequence
 from unspool.dtypes import as_dtype
-from unspool.engine import Explanation, Memory, Options, check_memory
+from unspool.engine import Explanation, Memory, Options, check_memory, entry
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor, as_tensors
@@ -37,7 +36,7 @@ class Sequences:
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
         self._begin()
         with profiled(scope):
-            return engine.run(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
+            return entry.run(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
 
     def run_reversed(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell from the end of each sequence to its start; outputs are in the order of the inputs."""
@@ -47,7 +46,7 @@ class Sequences:
     def explain(self) -> Explanation:
         """How `run` would run the cell."""
         self._begin()
-        return engine.explain(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
+        return entry.explain(self.cell, self.inputs, self.lengths, self.state, self.output_dtype, self.options)
 
     def _begin(self) -> None:
         one_step = (

@@ -21,12 +21,13 @@ from unspool.engine.explain.explanation import Direction, Explanation, Extent, K
 from unspool.engine.explain.units import counted
 from unspool.engine.ir.products import RUNS, products_of
 from unspool.engine.ir.program import lower, operation_name
+from unspool.engine.options import Options
 from unspool.engine.partition.outer_products import OuterSum
 from unspool.engine.partition.residuals import row_bytes
 from unspool.engine.partition.split import Part
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.reasons import Line as SourceLine
-from unspool.engine.run import LEAST_STEPS, Options, prepare
+from unspool.engine.run import LEAST_STEPS, prepare
 from unspool.engine.trace.graph import line_of_node
 from unspool.structure import Structure, flatten
 from unspool.tracers import has_values
@@ -40,7 +41,7 @@ def explain(
     output_dtype: torch.dtype,
     options: Options,
 ) -> Explanation:
-    """How `engine.run` would run the same arguments; nothing is run."""
+    """How `run` would run the same arguments; nothing is run."""
     name, leaf = type(cell).__name__, flatten(inputs)[0]
     try:
         call, _ = prepare(cell, inputs, lengths, state, output_dtype, options)
