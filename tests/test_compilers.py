@@ -278,7 +278,7 @@ def all_of_them():
     assert [each.library().answer() for each in (used, unused, waited)] == [90, 91, 92]
     assert Build.of({FUNCTION!r}.format(93)).library().answer() == 93
 
-with build._lock:  # as if another thread were in the middle of it
+with build._lock.own:  # as if another thread were in the middle of it
     children = [forked(lambda: None), forked(all_of_them), forked(lambda: used.library() and None)]
 assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
 all_of_them()

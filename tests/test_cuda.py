@@ -20,9 +20,10 @@ from unspool import (
     Recompute,
     dynamic_rnn,
 )
-from unspool.engine import Options, Request, run
+from unspool.engine import Options, Request
 from unspool.engine.emit.graphs.graphed import Graphed
 from unspool.engine.execute import plain
+from unspool.engine.run import run
 from unspool.structure import flatten, map_structure
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

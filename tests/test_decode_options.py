@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from unspool import BasicDecoder, BeamSearchDecoder, GRUCell, TrainingHelper, dynamic_decode, engine, tile_batch
+from unspool import BasicDecoder, BeamSearchDecoder, GRUCell, TrainingHelper, dynamic_decode, tile_batch
 from unspool import tf1 as tf
+from unspool.engine import Request, entry
 
 
 def decoder() -> BasicDecoder:
@@ -20,13 +21,13 @@ def decoder() -> BasicDecoder:
 
 def test_a_decode_of_known_inputs_runs_as_it_is_told(monkeypatch: pytest.MonkeyPatch):
     told: list[Any] = []
-    run = engine.run
+    run = entry.run
 
-    def spy(request: engine.Request) -> Any:
+    def spy(request: Request) -> Any:
         told.append(request.options)
         return run(request)
 
-    monkeypatch.setattr(engine, "run", spy)
+    monkeypatch.setattr(entry, "run", spy)
     made = decoder()
     outputs = [
         dynamic_decode(made, parallel_iterations=iterations, swap_memory=swaps)[0].rnn_output

@@ -116,5 +116,5 @@ def test_names_are_unique_and_the_interpreter_stays(counting: Counting) -> None:
     with pytest.raises(ValueError, match="there is an emitter named 'counting' already: Counting"):
         registry.register(Counting())
     for name in ("interpreted", "nothing"):
-        with pytest.raises(ValueError, match=f"name is '{name}', but expected one of 'c\\+\\+'"):
+        with pytest.raises(ValueError, match=f"name is '{name}', but expected one of 'CUDA graph'"):
             registry.unregister(name)

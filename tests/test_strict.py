@@ -16,13 +16,14 @@ from unspool import LSTMCell, PerformanceWarning, StrictError, dynamic_rnn, stri
 from unspool.engine import fallbacks
 from unspool.engine.execute import plain
 from unspool.engine.reasons import Code
+from unspool.once import Said
 
 INPUTS = torch.zeros(2, 5, 3)
 
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallbacks, "_said", set())
+    monkeypatch.setattr(fallbacks, "_said", Said())
 
 
 class Centred(unspool.RNNCell):

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from unspool.engine import Stepper
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
+
+if TYPE_CHECKING:
+    from unspool.engine.stepper import Stepper
 
 
 class _Look:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from unspool import engine, sizes
+from unspool import sizes
 from unspool.cells.like import assert_like_rnncell
 from unspool.decode.blocks import Blocks
 from unspool.decode.free_running import FreeRunning
@@ -18,7 +18,7 @@ from unspool.decode.helpers.helper import Helper, as_shape
 from unspool.decode.helpers.training import TrainingHelper
 from unspool.decode.models import ClosedModel, Layered, Model
 from unspool.dtypes import as_dtype
-from unspool.engine import CannotPlanError, Code, Reason, Stepper, fall_back
+from unspool.engine import CannotPlanError, Code, Options, Reason, Request, entry, fall_back
 from unspool.flags import checks_flags
 from unspool.loops.arguments import begin, check_state_rows
 from unspool.loops.tensors import as_tensors
@@ -102,7 +102,7 @@ class Decoder(ABC):
         """What a step sends gradients to besides inputs and state; without any step, the gradients are zero."""
         return []
 
-    def known_steps(self, steps: int, options: engine.Options) -> tuple[Structure, Structure, Tensor] | None:
+    def known_steps(self, steps: int, options: Options) -> tuple[Structure, Structure, Tensor] | None:
         """At most so many steps in one go, if all inputs are known: time-major outputs, final state, lengths."""
         return None
 
@@ -244,7 +244,7 @@ class BasicDecoder(Decoder):
         """What a step puts out."""
         return BasicDecoderOutput(output if self.keep_outputs else (), sample_ids)
 
-    def known_steps(self, steps: int, options: engine.Options) -> tuple[Structure, Structure, Tensor] | None:
+    def known_steps(self, steps: int, options: Options) -> tuple[Structure, Structure, Tensor] | None:
         """With teacher forcing, a decode is a loop over known inputs, and the engine runs it as such."""
         if not self._steps_are_own or type(self.helper) is not TrainingHelper or self.helper.bound is None:
             return None
@@ -255,8 +255,8 @@ class BasicDecoder(Decoder):
         lengths = self.helper.lengths.clamp(max=steps)
         inputs = map_structure(lambda leaf: leaf[:steps], self.helper.inputs)
         dtype = flatten(zeros)[0].dtype
-        request = engine.Request(cell, inputs, lengths, self.initial_state, dtype, options, self.cell)
-        outputs, state = engine.run(request)
+        request = Request(cell, inputs, lengths, self.initial_state, dtype, options, self.cell)
+        outputs, state = entry.run(request)
         running = torch.arange(steps, device=lengths.device)[:, None] < lengths
         ids = torch.where(running, outputs.argmax(-1), self.helper.end_token or 0).int()
         return self.as_output(outputs, ids), state, lengths.int()
@@ -291,7 +291,7 @@ class BasicDecoder(Decoder):
         nothing, state = torch.empty(len(ids), 0, device=device), (start, ids, torch.zeros_like(ids, dtype=torch.bool))
         try:
             said = len(flatten(start))
-            stepper = Stepper(model, nothing, state, flatten(zeros)[0].dtype, self.cell, watched=[said])
+            stepper = entry.Stepper(model, nothing, state, flatten(zeros)[0].dtype, self.cell, watched=[said])
         except CannotPlanError as error:
             fall_back(self.cell, "is not decoded in blocks of steps", error.reason)
             return None
@@ -321,7 +321,7 @@ class BasicDecoder(Decoder):
         model = self._model(Model, size, helper.takes_largest)
         ids = torch.zeros(self.batch_size, dtype=torch.int64, device=flatten(zeros)[0].device)
         try:
-            stepper = Stepper(model, inputs, (state, ids), flatten(zeros)[0].dtype, self.cell)
+            stepper = entry.Stepper(model, inputs, (state, ids), flatten(zeros)[0].dtype, self.cell)
         except CannotPlanError as error:
             fall_back(self.cell, "is decoded with all rows at every step", error.reason)
             return None

@@ -6,13 +6,17 @@ not, only the rows that still run are computed: a decode of rows with different 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
 from unspool.decode.helpers.helper import RowHelper
 from unspool.decode.models import beside
-from unspool.engine import Stepper
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
+
+if TYPE_CHECKING:
+    from unspool.engine.stepper import Stepper
 
 LOOKS = 8
 """On a GPU, how many steps are taken between two looks at what is finished: each look waits for the device."""

@@ -1,7 +1,8 @@
 """How a cell runs through time.
 
-Loops use two functions of it: `run`, and `explain.explain`, which says how it would. Both take a `Request`. Decoding
-takes a `Stepper`: one step at a time.
+Loops use two functions of it, `entry.run`, and `entry.explain`, which says how it would; both take a `Request`.
+Decoding takes an `entry.Stepper`: one step at a time. What is here is cheap to import; `entry` loads the rest with the
+first plan.
 """
 
 from unspool.engine.execute.policies import Checkpoint, Keep, Memory, Recompute, check_memory
@@ -9,8 +10,6 @@ from unspool.engine.explain.explanation import Explanation
 from unspool.engine.fallbacks import PerformanceWarning, StrictError, fall_back, strict
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason
 from unspool.engine.request import Options, Request
-from unspool.engine.run import run
-from unspool.engine.stepper import Stepper
 
 __all__ = [
     "CannotPlanError",
@@ -25,10 +24,8 @@ __all__ = [
     "Reason",
     "Recompute",
     "Request",
-    "Stepper",
     "StrictError",
     "check_memory",
     "fall_back",
-    "run",
     "strict",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from unspool.engine.reasons import TORCH, UNSPOOL, Code, Reason
 from unspool.flags import check_flag
+from unspool.once import Said
 
 log = logging.getLogger("unspool")
 
@@ -85,7 +86,7 @@ def is_strict() -> bool:
     return os.environ.get("UNSPOOL_STRICT", "0") not in ("", "0") if asked is None else asked
 
 
-_said: set[tuple[str, str, Reason]] = set()
+_said = Said()
 
 
 def fall_back(cell: Any, what: str, reason: Reason) -> None:
@@ -108,17 +109,11 @@ def fall_back(cell: Any, what: str, reason: Reason) -> None:
         text = f"{text} {reason.advice}"
     if is_strict():
         raise StrictError(text, reason)
-    if (name, what, reason) in _said:
+    if not _said.first(name, what, reason):
         return
-    if len(_said) < MOST_SAID:
-        _said.add((name, what, reason))
     log.info("%s %s: %s", kind.__qualname__, what, reason)
     if not reason.code.asked:
         warnings.warn(text, PerformanceWarning, stacklevel=_users_level())
-
-
-MOST_SAID = 10_000
-"""What is remembered as said; beyond that, things may be said again."""
 
 
 def report_fault(cell: Any, error: BaseException) -> None:

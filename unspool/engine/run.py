@@ -1,4 +1,4 @@
-"""The engine's door: a cell over sequences, by its plan, or by the plain loop where there is none."""
+"""A cell over sequences: by its plan, or by the plain loop where there is none."""
 
 from __future__ import annotations
 

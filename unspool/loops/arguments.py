@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from unspool import engine
 from unspool.cells.like import assert_like_rnncell, buildable_part, initial_state_of, is_built, start_sequence
 from unspool.dtypes import as_dtype
-from unspool.engine import Explanation, Memory, Options, Request, check_memory
-from unspool.engine.explain.explain import explain
+from unspool.engine import Explanation, Memory, Options, Request, check_memory, entry
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor, as_tensors
@@ -31,7 +29,7 @@ class Sequences(Request):
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
         self._begin()
         with profiled(scope):
-            return engine.run(self)
+            return entry.run(self)
 
     def run_reversed(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell from the end of each sequence to its start; outputs are in the order of the inputs."""
@@ -41,7 +39,7 @@ class Sequences(Request):
     def explain(self) -> Explanation:
         """How `run` would run the cell."""
         self._begin()
-        return explain(self)
+        return entry.explain(self)
 
     def _begin(self) -> None:
         one_step = (

@@ -17,7 +17,7 @@ from unspool.engine.reasons import Code, Reason
 LAST: Emitter = Interpreter()
 """What runs a core that no other does."""
 
-_emitters: dict[str, Emitter] = {each.name: each for each in (Cpp(), Graphs(), LAST)}
+_emitters: dict[str, Emitter] = {each.name: each for each in (Graphs(), Cpp(), LAST)}
 
 generation: int = 0
 """Changes whenever an emitter comes or goes: what was chosen before may no longer be the best."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Sequence
 
 from torch import fx
@@ -17,6 +15,7 @@ from unspool.engine.partition.split import Split
 from unspool.engine.reasons import Reason
 from unspool.engine.rows.labels import SUMMED, Label
 from unspool.engine.trace.trace import Trace
+from unspool.forking import ForkSafeLock
 
 
 class Phase:
@@ -43,7 +42,7 @@ class Phase:
     def parts(self, rows: float, wanted: str | None) -> Parts:
         """What runs a call with so many rows a step, by the wanted emitter if any is; compilers may still work."""
         load = Load(rows, self._weight_bytes)
-        with _choosing:
+        with _choosing.own:
             candidates, _ = self._ranked(wanted)
             for emitter in candidates:
                 if emitter not in self._failed:
@@ -60,7 +59,7 @@ class Phase:
             try:
                 parts.core.wait()
             except CannotEmitError as error:  # known only now, since compilers work in the background
-                with _choosing:
+                with _choosing.own:
                     self._failed[parts.emitter] = error.reason
             else:
                 return parts
@@ -71,7 +70,7 @@ class Phase:
 
     def passed_over(self, wanted: str | None) -> dict[str, Reason]:
         """Emitters that do not run it, each with the reason."""
-        with _choosing:
+        with _choosing.own:
             _, refused = self._ranked(wanted)
         return {**refused, **{emitter.name: reason for emitter, reason in self._failed.items()}}
 
@@ -109,14 +108,4 @@ class Phase:
         return found
 
 
-_choosing = threading.Lock()
-
-
-def _after_fork() -> None:
-    """Whoever held a lock is not in this process."""
-    global _choosing
-    _choosing = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_choosing = ForkSafeLock()

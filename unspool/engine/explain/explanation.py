@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from rich.console import Console, ConsoleOptions, RenderResult
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from unspool.engine.execute.policies import Memory
-from unspool.engine.explain import picture, report
-from unspool.engine.ir.products import Product
+from unspool.engine.explain import picture
 from unspool.engine.reasons import Reason
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from unspool.engine.ir.products import Product
 
 
 @dataclass(frozen=True)
@@ -188,10 +192,17 @@ class Explanation:
         return picture.draw(self)
 
     def __str__(self) -> str:
-        return report.as_text(self)
+        return _report().as_text(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from report.as_rich(self)
+        yield from _report().as_rich(self)
 
     def _repr_html_(self) -> str:
-        return report.as_html(self)
+        return _report().as_html(self)
+
+
+def _report() -> ModuleType:
+    """What shows explanations, with the whole of rich behind it: imported when one is shown, since few are."""
+    from unspool.engine.explain import report
+
+    return report

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import threading
 import weakref
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.request import Request
 from unspool.engine.trace.spec import Leaf, StepSpec
+from unspool.forking import ForkSafeLock
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 MOST_VARIANTS = 16
@@ -38,7 +37,7 @@ class _Plans:
     by_key: dict[Hashable, Plan | Reason] = field(default_factory=dict)
     variants: set[Hashable] = field(default_factory=set)
     lent: set[Plan] = field(default_factory=set)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 
 
 log = logging.getLogger("unspool")
@@ -47,8 +46,8 @@ _plans: dict[int, tuple[weakref.ref[Any], _Plans]] = {}
 """The plans of each cell, by its identity, with a reference to it: cells need not be hashable."""
 _shared: weakref.WeakValueDictionary[Hashable, Plan] = weakref.WeakValueDictionary()
 """Plans that hold for every cell of the same making, as long as one of these lives."""
-_lock = threading.Lock()
-_tracing = threading.Lock()
+_lock = ForkSafeLock()
+_tracing = ForkSafeLock()
 """Held while a step is traced: tracers patch torch for all threads."""
 traces = 0
 """How many steps have been traced since the program began."""
@@ -76,13 +75,13 @@ def plan_of(request: Request) -> Ready:
     )
     now = (torch.is_grad_enabled(), *how)
     kind = cell.__class__
-    with kept.lock:
+    with kept.lock.own:
         latest = kept.latest.get(kind)
         ready = None if latest is None else latest.again(cell, inputs, state, now)
     if ready is not None:
         return ready
     plans = _plans_of(cell)
-    with plans.lock:
+    with plans.lock.own:
         asked = _Asked(request, how)
         plan = _find(plans, asked)
     if isinstance(plan, Reason):
@@ -90,7 +89,7 @@ def plan_of(request: Request) -> Ready:
     reached = asked.fingerprint.tensors
     constants = {**plan.trace.literals, **{node: reached[k] for node, k in plan.constants.items()}}
     ready = Ready(plan, asked.spec.weights, constants, asked.spec.adjoint, asked.fingerprint.key, asked.row_buffers)
-    with kept.lock:
+    with kept.lock.own:
         kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, now, ready)
         if owner is not None:  # else nobody would find it
             kept.lent.add(plan)
@@ -147,25 +146,13 @@ def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
                 if plans.by_key:
                     kind = type(asked.cell).__qualname__
                     log.info("%s is planned anew: another shape, dtype, structure or option", kind)
-                with _tracing:
+                with _tracing.own:
                     traces += 1
                     plan = make_plan(asked.cell, asked.fingerprint, asked.spec, asked.row_buffers)
             plans.by_key[key] = _shared[key] = plan
         except CannotPlanError as error:
             plans.by_key[key] = error.reason
     return plans.by_key[key]
-
-
-def _after_fork() -> None:
-    """Whoever held a lock is not in this process."""
-    global _lock, _tracing
-    _lock, _tracing = threading.Lock(), threading.Lock()
-    for _, plans in _plans.values():
-        plans.lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _plans_of(cell: Any) -> _Plans:
@@ -178,7 +165,7 @@ def _plans_of(cell: Any) -> _Plans:
     except TypeError:
         message = "the cell cannot be referred to weakly, so that its plan could not be kept"
         raise CannotPlanError(Code.NO_REFERENCE, message) from None
-    with _lock:
+    with _lock.own:
         found = _plans.get(key)
         if found is None or found[0]() is not cell:
             found = _plans[key] = (reference, _Plans())

@@ -12,10 +12,14 @@ import sympy
 import torch
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext, uninteresting_files
 
 from unspool.engine.reasons import TORCH, CannotPlanError, Code, is_users
 from unspool.engine.trace.user_lines import line_now
+
+# The tracer asks for them with its first symbol, and imports half of torch's compiler then: now, where `entry` lets
+# no interrupt leave it half imported.
+uninteresting_files()
 
 ROWS_HINT = 7919
 """What the tracer believes the number of rows to be: a prime that no other size is likely to share."""

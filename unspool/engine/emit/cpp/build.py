@@ -26,6 +26,8 @@ from pathlib import Path
 
 from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.reasons import Code
+from unspool.forking import ForkSafeLock, after_fork
+from unspool.once import Said
 
 FLAGS = (
     "-std=c++17",
@@ -44,7 +46,8 @@ LONGEST = 300
 
 _CHECKSUM = 32
 _builds: dict[str, Build] = {}
-_lock = threading.Lock()
+_lock = ForkSafeLock()
+_said = Said()
 log = logging.getLogger("unspool")
 
 
@@ -58,7 +61,7 @@ class Build:
 
     def __init__(self, source: str, key: str, command: tuple[str, ...]) -> None:
         self.source = source
-        self._key, self._command, self._lock = key, command, threading.Lock()
+        self._key, self._command, self._lock = key, command, ForkSafeLock()
         self._begin()
 
     @classmethod
@@ -70,7 +73,7 @@ class Build:
         """
         command = compiler()
         key = _key(source, command)
-        with _lock:
+        with _lock.own:
             if key not in _builds:
                 _builds[key] = cls(source, key, command)
             return _builds[key]
@@ -81,7 +84,7 @@ class Build:
         Raises:
             CannotEmitError: if it cannot be compiled or loaded.
         """
-        with self._lock:
+        with self._lock.own:
             if self._library is None and self._compilation is None:
                 self._begin()
             if self._library is None and self._compilation is not None:
@@ -89,9 +92,8 @@ class Build:
             assert self._library is not None
             return self._library
 
-    def after_fork(self) -> None:
+    def forget_compilation(self) -> None:
         """Forgets what the parent's threads were doing: this process has not got them, and the parent goes on."""
-        self._lock = threading.Lock()
         if self._compilation is not None and not self._compilation.has_ended:
             self._compilation = None
 
@@ -279,15 +281,10 @@ def _cpu() -> str:
     return "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
 
 
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
+@after_fork
+def _forget_compilations() -> None:
     for build in _builds.values():
-        build.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+        build.forget_compilation()
 
 
 # -- what is kept -----------------------------------------------------------------------------------------------------
@@ -313,9 +310,9 @@ def _folder() -> Path | None:
     return folder
 
 
-@cache
 def _say_once(reason: str) -> None:
-    log.info("compiled loops are not kept for other processes: %s", reason)
+    if _said.first(reason):
+        log.info("compiled loops are not kept for other processes: %s", reason)
 
 
 def _keep(binary: Path, place: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from array import array
 from collections.abc import Sequence
 from functools import cache
@@ -14,9 +13,9 @@ import torch
 from torch import Tensor
 
 from unspool.engine.emit.cpp.build import Build
+from unspool.forking import is_forked
 
 _HERE = Path(__file__).parent
-_forked = False
 
 
 class Needs(ctypes.Structure):
@@ -132,7 +131,7 @@ def runtime_build() -> Build:
 
 def threads() -> int:
     """How many threads a compiled loop may have."""
-    return 1 if _forked else torch.get_num_threads()
+    return 1 if is_forked() else torch.get_num_threads()
 
 
 def _openmp() -> tuple[ctypes.c_void_p, ...] | None:
@@ -144,13 +143,3 @@ def _openmp() -> tuple[ctypes.c_void_p, ...] | None:
         return tuple(ctypes.cast(library[name], ctypes.c_void_p) for name in names)
     except (OSError, AttributeError):
         return None
-
-
-def _after_fork() -> None:
-    """A child has none of its parent's threads, and their runtime would wait for them."""
-    global _forked
-    _forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
