@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from unspool.engine.emit.cpp.lowering import is_row_sum
 
 from tests.comparison import results, wanting_gradients
 from tests.drawn_cells import DrawnCell
@@ -20,7 +21,6 @@ from tests.emitting import assert_equals_interpreter, compiled_together, differe
 from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
 from unspool.engine import Options
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.lowering import is_row_sum
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.protocol import Chunk
 from unspool.engine.execute import phase

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, fx
 
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.lowering import has_form, is_row_sum
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.graphs.graphed import Graphed
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.protocol import Loop
 from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.stages.lowering import has_form, is_row_sum
 from unspool.engine.execute.counts import Counts
 from unspool.engine.execute.parts import Parts, Shared, Values
 from unspool.engine.ir.core import lower_core
