@@ -143,8 +143,8 @@ _LERP = "(unspool::fabs({2}) < T(0.5) ? {0} + {2} * ({1} - {0}) : {1} + ({2} - 1
 _ABSOLUTE = Scalar("unspool::fabs({0})", "({0} < 0 ? -{0} : {0})", cuda=frozenset({Numbers.REAL}))
 
 ROWS = (
-    _row(aten.add.Tensor, _numbers(_added, wraps=True), Linear.ALL),
-    _row(aten.add.Scalar, _numbers(_added, wraps=True)),
+    _row(aten.add.Tensor, _any(_added, wraps=True), Linear.ALL),
+    _row(aten.add.Scalar, _any(_added, wraps=True)),
     _row(aten.sub.Tensor, _numbers(_subtracted, wraps=True), Linear.ALL),
     _row(aten.sub.Scalar, _numbers(_subtracted, wraps=True)),
     _row(aten.rsub.Scalar, _numbers(_subtracted_from, wraps=True)),
