@@ -38,9 +38,9 @@ UNPLANNED = {
 """Cells that the plain loop runs, with what `explain` says of them."""
 
 INTERPRETED = {
-    "conv_lstm": "aten.convolution.default has no C++ form",
-    "top_k": "aten.topk.default has no C++ form",
-    "lstm-softplus": "aten.logaddexp.default has no C++ form",
+    "conv_lstm": "aten.convolution.default has no compiled form",
+    "top_k": "aten.topk.default has no compiled form",
+    "lstm-softplus": "aten.logaddexp.default has no compiled form",
 }
 """Cells whose forward cores have no form in C++, with what `explain` says of them."""
 

@@ -20,9 +20,9 @@ from tests.emitting import assert_equals_interpreter, compiled_together, differe
 from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
 from unspool.engine import Options, Request
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.lowering import is_row_sum
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.protocol import Chunk
+from unspool.engine.emit.stages.lowering import is_row_sum
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.counts import Counts
 from unspool.engine.execute.phase import Phase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from functools import cache
 from typing import Any
@@ -12,14 +11,16 @@ import torch
 from torch import Tensor
 
 from tests.single_operations import Single, by_compiled_loops
-from unspool.engine.emit.cpp import scalars
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.module import Module
+from unspool.engine.emit.cpp.spelling import literal
 from unspool.engine.emit.protocol import Chunk
 from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Value
+from unspool.engine.ops.scalar import Scalar, expression
+from unspool.engine.ops.table import OPS
 from unspool.engine.trace.graph import aten
 
 pytestmark = pytest.mark.compiled
@@ -60,14 +61,15 @@ OPTIONS: dict[Any, list[dict[str, Any]]] = {
     aten.gelu.default: [{}, {"approximate": "tanh"}],
 }
 
-OTHERS = {
-    *(aten.add.Tensor, aten.sub.Tensor, aten.lerp.Tensor, aten.where.self, aten.clamp.Tensor),
-    *(aten.masked_fill.Scalar, aten.masked_fill.Tensor, *CONSTANTS),
+SAME_TEXT = {
+    aten.where.ScalarSelf: aten.where.self,
+    aten.where.ScalarOther: aten.where.self,
+    aten.lerp.Scalar: aten.lerp.Tensor,
 }
-"""Those whose form depends on their numbers, which are in no table."""
+"""Operations with a number in the place of a tensor, and those whose texts they have."""
 
-TABLES: list[dict[Any, str]] = [scalars._ANY, scalars._REAL, scalars._LOGIC, scalars._BITS]
-OPERATIONS = sorted({*(operation for table in TABLES for operation in table), *OTHERS}, key=str)
+SCALARS: dict[Any, Scalar] = {target: op.scalar for target, op in OPS.items() if op.scalar is not None}
+OPERATIONS = sorted(SCALARS.keys() - SAME_TEXT.keys(), key=str)
 
 
 def special(dtype: torch.dtype) -> Tensor:
@@ -95,7 +97,7 @@ def singles() -> list[Single]:
     for operation in OPERATIONS:
         filled = operation is aten.masked_fill.Tensor  # with a tensor of no dimensions
         for dtype in EVERY:
-            condition = scalars.CONDITIONS.get(operation)
+            condition = SCALARS[operation].condition
             columns = [special(torch.bool if k == condition else dtype) for k in range(tensors_of(operation))]
             tensors = every_combination(columns[:2] if filled else columns)
             for constants in CONSTANTS.get(operation, [()]):
@@ -192,8 +194,9 @@ def test_what_torch_refuses_has_no_form(operation: Any, dtype: torch.dtype, cons
     """A division of integers would end the process; a number out of range would be another number."""
 
     def form() -> list[str]:
-        text = scalars.expression(operation, (*[None] * tensors_of(operation), *constants), {}, dtype)
-        return [text, *(scalars.literal(number, dtype) for number in constants)]
+        given = (*[None] * tensors_of(operation), *constants)
+        text = expression(operation, SCALARS[operation], given, {}, dtype).text
+        return [text, *(literal(number, dtype) for number in constants)]
 
     with pytest.raises(CannotEmitError):
         form()
@@ -219,10 +222,9 @@ def test_the_compiler_takes_no_advantage_of_overflow() -> None:
         assert torch.equal(found[1], given.abs() >= 0)
 
 
-def test_the_tables_are_all_there_is() -> None:
-    """A form that depends on numbers is in the list above, too."""
-    named = set(inspect.getsource(scalars._special).replace("{", " ").replace("}", " ").replace(",", " ").split())
-    names = {each.removesuffix(":") for each in named if each.startswith("aten.")}
-    listed = {str(each) for each in OPERATIONS}
-    same_form = {"aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.lerp.Scalar"}
-    assert names - listed <= same_form
+def test_every_operation_with_a_text_is_compared() -> None:
+    """By itself, or as another with the same texts."""
+    assert {*OPERATIONS, *SAME_TEXT} == SCALARS.keys()
+    for operation, other in SAME_TEXT.items():
+        one, two = SCALARS[operation], SCALARS[other]
+        assert (one.real, one.whole, one.truth) == (two.real, two.whole, two.truth)

@@ -22,7 +22,7 @@ from unspool import (
     dynamic_rnn,
     stack_bidirectional_dynamic_rnn,
 )
-from unspool.engine.execute.residual_store import History
+from unspool.engine.memory.residual_store import History
 from unspool.structure import flatten, map_structure
 
 POLICIES = [Keep(), Recompute(), Checkpoint(every=1), Checkpoint(every=3), Checkpoint(every=100)]

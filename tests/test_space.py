@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from unspool.engine.execute.allocation import LARGE, empty
+from unspool.engine.memory.allocation import LARGE, empty
 
 MAPS = Path("/proc/self/smaps")
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -46,7 +46,7 @@ def test_memory_of_any_size_can_be_written_and_read(count: int) -> None:
 TOUCH_AGAIN = """
 import resource
 import torch
-from unspool.engine.execute.allocation import empty
+from unspool.engine.memory.allocation import empty
 
 def touch():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -5,9 +5,9 @@ Decoding takes an `entry.Stepper`: one step at a time. What is here is cheap to 
 first plan.
 """
 
-from unspool.engine.execute.policies import Checkpoint, Keep, Memory, Recompute, check_memory
 from unspool.engine.explain.explanation import Explanation
 from unspool.engine.fallbacks import PerformanceWarning, StrictError, fall_back, strict
+from unspool.engine.memory.policies import Checkpoint, Keep, Memory, Recompute, check_memory
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason
 from unspool.engine.request import Options, Request
 

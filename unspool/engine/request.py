@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.engine.execute.policies import Memory
+from unspool.engine.memory.policies import Memory
 from unspool.structure import Structure
 
 

@@ -15,9 +15,9 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.operands import Operands
-from unspool.engine.execute.policies import default_memory
 from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
+from unspool.engine.memory.policies import default_memory
 from unspool.engine.plans.cache import plan_of
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.request import Request

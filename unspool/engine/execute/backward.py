@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import beside, forward_chunk, no_autocast
 from unspool.engine.execute.parts import Steps, Values
-from unspool.engine.execute.residual_store import ResidualStore
+from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.partition.outer_products import add_outer
 from unspool.engine.plans.plan import row_of
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from torch import Tensor, fx
 
-from unspool.engine.execute.allocation import empty
 from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.parts import Values
-from unspool.engine.execute.policies import Memory, ranges
+from unspool.engine.memory.allocation import empty
+from unspool.engine.memory.policies import Memory, ranges
 from unspool.engine.plans.plan import Plan, Schedule, row_of
 
 

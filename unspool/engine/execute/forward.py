@@ -12,7 +12,7 @@ from torch import Tensor
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.parts import Bound, Steps, Values
-from unspool.engine.execute.residual_store import ResidualStore
+from unspool.engine.memory.residual_store import ResidualStore
 
 Tensors = list[Tensor]
 

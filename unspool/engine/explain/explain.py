@@ -9,10 +9,10 @@ from pathlib import Path
 from unspool.engine.emit.registry import LAST
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.phase import Phase
-from unspool.engine.execute.policies import Memory
 from unspool.engine.explain.explanation import Direction, Explanation, Extent, Kept, Line, MemoryUse
 from unspool.engine.ir.products import RUNS, products_of
 from unspool.engine.ir.program import lower, operation_name
+from unspool.engine.memory.policies import Memory
 from unspool.engine.partition.outer_products import OuterSum
 from unspool.engine.partition.split import Part
 from unspool.engine.reasons import CannotPlanError

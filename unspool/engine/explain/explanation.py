@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from unspool.engine.execute.policies import Memory
 from unspool.engine.explain import picture
+from unspool.engine.memory.policies import Memory
 from unspool.engine.reasons import Reason
 
 if TYPE_CHECKING:

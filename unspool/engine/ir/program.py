@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from unspool.engine.ir.opset import PRODUCTS, REDUCTIONS, VIEWS
+from unspool.engine import ops
 from unspool.engine.partition.split import Part
 from unspool.engine.rows.labels import SHARED, SUMMED, Axis, Label
-from unspool.engine.trace.graph import aten, is_pointwise, is_size, source_of, value
+from unspool.engine.trace.graph import is_size, source_of, value
 
 
 class Kind(Enum):
@@ -65,6 +65,11 @@ class Value:
     def type(self) -> str:
         """How it is printed where it is introduced."""
         return f"{self.name}: {str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.sizes))}]"
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """Its shape with a single row."""
+        return tuple(size.times if isinstance(size, Rows) else size for size in self.sizes)
 
     @property
     def sizes(self) -> list[int | Rows]:
@@ -174,7 +179,8 @@ def lower(part: Part, labels: dict[fx.Node, Label]) -> Program:
             results = (values[node],)
         options = {key: argument(each) for key, each in node.kwargs.items()}
         arguments = tuple(argument(each) for each in node.args)
-        instructions.append(Instruction(_kind(node), node.target, arguments, options, results, source_of(node)))
+        kind = _KINDS.get(ops.kind_of(node.target), Kind.OTHER)
+        instructions.append(Instruction(kind, node.target, arguments, options, results, source_of(node)))
     inputs = tuple(values[node] for node in part.inputs)
     return Program(inputs, tuple(instructions), tuple(values[node] for node in part.outputs))
 
@@ -188,14 +194,15 @@ def as_value(node: fx.Node, labels: dict[fx.Node, Label]) -> Value:
     return Value(node.name, shape, value(node).dtype, label in (SHARED, SUMMED), axis, times, interleaved)
 
 
-def _kind(node: fx.Node) -> Kind:
-    if node.target in PRODUCTS:
-        return Kind.PRODUCT
-    if node.target in VIEWS:
-        return Kind.VIEW
-    if node.target in REDUCTIONS:
-        return Kind.REDUCTION
-    return Kind.POINTWISE if is_pointwise(node) or node.target is aten._to_copy.default else Kind.OTHER
+_KINDS = {
+    ops.Kind.PRODUCT: Kind.PRODUCT,
+    ops.Kind.VIEW: Kind.VIEW,
+    ops.Kind.REDUCTION: Kind.REDUCTION,
+    ops.Kind.POINTWISE: Kind.POINTWISE,
+    ops.Kind.COMPARISON: Kind.POINTWISE,
+    ops.Kind.CAST: Kind.POINTWISE,
+}
+"""Kinds of instructions, by those of their operations; others are OTHER."""
 
 
 def _rows(node: fx.Node) -> Rows:

@@ -12,8 +12,8 @@ import operator
 from collections.abc import Callable, Collection
 from typing import Any
 
-from unspool.engine.ir.opset import PRODUCTS, VIEWS
 from unspool.engine.ir.program import Instruction, lower
+from unspool.engine.ops import PRODUCTS, VIEWS
 from unspool.engine.partition.mincut import Network
 from unspool.engine.partition.residuals import row_bytes
 from unspool.engine.partition.split import Part, Split, regroup

@@ -6,9 +6,9 @@ import math
 import operator
 from collections.abc import Collection
 
-from unspool.engine.ir.opset import COMPARISONS, PRODUCTS, REDUCTIONS, VIEWS
+from unspool.engine.ops import COMPARISONS, PRODUCTS, REDUCTIONS, VIEWS, is_pointwise
 from unspool.engine.rows.labels import Axis, Label
-from unspool.engine.trace.graph import Node, ancestors, aten, is_pointwise, value
+from unspool.engine.trace.graph import Node, ancestors, aten, value
 from unspool.engine.trace.trace import Trace
 
 
@@ -30,7 +30,7 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
     for node in here:
         if node in kept:
             kept = _cut(node, kept, needed, forward, labels)
-        elif (is_pointwise(node) or node.target in REDUCTIONS) and _has_rows(node, labels):
+        elif (is_pointwise(node.target) or node.target in REDUCTIONS) and _has_rows(node, labels):
             traded = {each for each in node.all_input_nodes if each in kept}
             if (
                 traded
@@ -57,7 +57,7 @@ def _is_compared(node: Node, needed: set[Node]) -> bool:
         for user in _users(waiting.pop(), needed) - seen:
             if user.target in COMPARISONS and not ancestors([user], stop={node}).isdisjoint(node.all_input_nodes):
                 return True
-            if is_pointwise(user) or user.target in VIEWS:
+            if is_pointwise(user.target) or user.target in VIEWS:
                 seen.add(user)
                 waiting.append(user)
     return False

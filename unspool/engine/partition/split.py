@@ -20,10 +20,10 @@ import operator
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from unspool.engine.ir.opset import VIEWS
+from unspool.engine.ops import VIEWS, is_pointwise
 from unspool.engine.partition.residuals import DIGEST, is_digest, row_bytes
 from unspool.engine.rows.labels import SUMMED, Label
-from unspool.engine.trace.graph import Node, ancestors, descendants, invariants, is_pointwise, is_size
+from unspool.engine.trace.graph import Node, ancestors, descendants, invariants, is_size
 from unspool.engine.trace.trace import Trace
 
 
@@ -109,7 +109,7 @@ def _digested(
         way = {node for node in ancestors([digest], stop=core) if node in after}
         left = {each for node in way for each in node.all_input_nodes if each in core and each not in results}
         spared = [each for each in left if all(user in core or user in way or user in found for user in each.users)]
-        plain = all(node is digest or is_pointwise(node) or node.target in VIEWS for node in way)
+        plain = all(node is digest or is_pointwise(node.target) or node.target in VIEWS for node in way)
         if plain and any(DIGEST * row_bytes(digest, labels) <= row_bytes(each, labels) for each in spared):
             found |= way
     return found

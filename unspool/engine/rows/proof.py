@@ -11,10 +11,12 @@ from typing import Any
 
 from torch import fx
 
+from unspool.engine.ops import is_pointwise, op_of
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.rows.labels import SHARED, SUMMED, Axis, Label, MixedError
-from unspool.engine.rows.linearity import follow_sums, is_zero
-from unspool.engine.rows.rules import MAKERS, SIZED, apply_rule, axis_in, has_rows
+from unspool.engine.rows.linearity import follow_sums
+from unspool.engine.rows.nodes import axis_in, has_rows, is_zero
+from unspool.engine.rows.rules import aligned, along
 from unspool.engine.trace.graph import Node, aten, is_size, line_of_node, value
 
 
@@ -57,8 +59,8 @@ def _check_sizes(node: Node) -> None:
     sizes = [each for each in node.all_input_nodes if is_size(each)]
     if not sizes:
         return
-    place = 0 if node.target in MAKERS else 1 if node.target in SIZED else None
-    told: list[Any] = [] if place is None else node.args[place]
+    op = op_of(node.target)
+    told: list[Any] = [] if op is None or op.shape_at is None else node.args[op.shape_at]
     if any(each not in told for each in sizes):
         raise MixedError("computes with the number of rows", Code.ROW_COUNT)
     if node.target is aten.full.default and isinstance(node.args[1], fx.Node):
@@ -72,14 +74,27 @@ def _label(node: Node, labels: dict[Node, Label], rows: Node) -> Label:
     if all(label == SHARED for label in given.values()):
         if not has_rows(value(node)):
             return SHARED
-        if node.target in MAKERS or node.target is aten.expand.default:
+        op = op_of(node.target)
+        if (op is not None and op.shape_at == 0) or node.target is aten.expand.default:
             found = axis_in(value(node))
             assert found is not None
             if str(value(node).shape[found.index]) != str(value(rows)):
                 raise MixedError("makes several entries for each row")
             return found
         raise MixedError("makes rows from what has none")
-    return apply_rule(node, labels)
+    return _apply_rule(node, labels)
+
+
+def _apply_rule(node: Node, labels: dict[Node, Label]) -> Label:
+    """Where the rows are in what a node computes from rows."""
+    op = op_of(node.target)
+    if op is not None and op.axes is not None:
+        return along(node, labels, op.axes(node))
+    if op is not None and op.rule is not None:
+        return op.rule(node, labels)
+    if op is None and is_pointwise(node.target):
+        return aligned(node, labels)
+    raise MixedError("is an operation of which it is not known whether it keeps rows apart", Code.UNKNOWN_OPERATION)
 
 
 def _name(node: Node) -> str:

@@ -45,11 +45,6 @@ def is_random(node: fx.Node) -> bool:
     return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
-def is_pointwise(node: fx.Node) -> bool:
-    """Whether a node computes each element from the elements in the same place."""
-    return isinstance(node.target, OpOverload) and torch.Tag.pointwise in node.target.tags
-
-
 def ancestors(nodes: Iterable[fx.Node | None], stop: Collection[fx.Node] = ()) -> set[fx.Node]:
     """`nodes` and everything they are computed from, not looking past `stop`."""
     found: set[fx.Node] = set()

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from textwrap import indent
 
-from unspool.engine.emit.cpp.scalars import TYPES
-from unspool.engine.emit.cpp.statements import Contract
-from unspool.engine.emit.cpp.strided import Ref
+from unspool.engine.emit.cpp.spelling import TYPES
+from unspool.engine.emit.stages.statements import Contract
+from unspool.engine.emit.stages.strided import Ref
 
 Element = Callable[[Ref, tuple[str, ...]], str]
 """The text of an element, from names for its indices."""

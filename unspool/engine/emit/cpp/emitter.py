@@ -8,10 +8,10 @@ import torch
 from torch import fx
 
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.lowering import has_form, is_row_sum
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.part import fuse_part
 from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
+from unspool.engine.emit.stages.lowering import has_form, is_row_sum
 from unspool.engine.ir.core import Core, lower_core
 from unspool.engine.ir.program import lower
 from unspool.engine.partition.fold import fold

@@ -11,6 +11,12 @@
 
 namespace unspool {
 
+// What texts of operations call besides the functions below. CUDA has all of them under the same names, in
+// emit/cuda/functions.h.
+using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atan2, std::atanh, std::cbrt, std::ceil, std::cos,
+    std::cosh, std::erf, std::erfc, std::exp2, std::fabs, std::floor, std::fmod, std::hypot, std::log10, std::log2,
+    std::nearbyint, std::pow, std::sin, std::sinh, std::sqrt, std::tan, std::trunc;
+
 template <typename T> struct Format;
 
 template <> struct Format<float> {

@@ -12,18 +12,18 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from unspool.engine.emit.cpp.lowering import is_row_sum, lower
 from unspool.engine.emit.cpp.module import Module
-from unspool.engine.emit.cpp.passes import accesses, arrange
-from unspool.engine.emit.cpp.row import Row, local_shape
 from unspool.engine.emit.cpp.runtime import Needs, Runtime, threads
 from unspool.engine.emit.cpp.source import Printer
-from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.execute.allocation import empty
+from unspool.engine.emit.stages.lowering import is_row_sum, lower
+from unspool.engine.emit.stages.passes import accesses, arrange
+from unspool.engine.emit.stages.row import Row, local_shape
+from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Value
+from unspool.engine.memory.allocation import empty
 from unspool.engine.reasons import Reason
 
 

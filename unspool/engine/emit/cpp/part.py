@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.lowering import has_form, has_plain_rows, is_row_sum
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.runtime import Runtime
 from unspool.engine.emit.protocol import Beside, Chunk
+from unspool.engine.emit.stages.lowering import has_form, has_plain_rows, is_row_sum
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Program, Rows, Value, can_run

@@ -4,92 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 
+from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.ir.program import Instruction, Value
-from unspool.engine.trace.graph import aten
+from unspool.engine.ops import op_of
+from unspool.engine.ops.scalar import Numbers, Scalar, expression
 
 TYPES = {torch.float32: "float", torch.float64: "double", torch.int64: "long long", torch.bool: "bool"}
 """What is not half precision: there, one needs to know where torch rounds."""
-
-FORMS: dict[Any, str] = {
-    aten.add.Tensor: "{0} + {1}",
-    aten.add.Scalar: "{0} + {1}",
-    aten.sub.Tensor: "{0} - {1}",
-    aten.sub.Scalar: "{0} - {1}",
-    aten.rsub.Scalar: "{1} - {0}",
-    aten.mul.Tensor: "{0} * {1}",
-    aten.mul.Scalar: "{0} * {1}",
-    aten.addcmul.default: "{0} + {1} * {2}",
-    aten.neg.default: "-{0}",
-    aten.square.default: "{0} * {0}",
-    aten.relu.default: "({0} < 0 ? 0 : {0})",
-    aten.where.self: "({0} ? {1} : {2})",
-    aten.eq.Scalar: "{0} == {1}",
-    aten.eq.Tensor: "{0} == {1}",
-    aten.ne.Scalar: "{0} != {1}",
-    aten.ne.Tensor: "{0} != {1}",
-    aten.gt.Scalar: "{0} > {1}",
-    aten.gt.Tensor: "{0} > {1}",
-    aten.ge.Scalar: "{0} >= {1}",
-    aten.ge.Tensor: "{0} >= {1}",
-    aten.lt.Scalar: "{0} < {1}",
-    aten.lt.Tensor: "{0} < {1}",
-    aten.le.Scalar: "{0} <= {1}",
-    aten.le.Tensor: "{0} <= {1}",
-    aten.bitwise_or.Tensor: "{0} | {1}",
-    aten.bitwise_and.Tensor: "{0} & {1}",
-    aten.logical_or.default: "{0} || {1}",
-    aten.logical_and.default: "{0} && {1}",
-    aten.logical_not.default: "!{0}",
-}
-"""By operation, an expression of its arguments."""
-
-REAL: dict[Any, str] = {
-    aten.div.Tensor: "{0} / {1}",
-    aten.div.Scalar: "{0} / {1}",
-    aten.abs.default: "fabs({0})",
-    aten.reciprocal.default: "T(1) / {0}",
-    aten.sqrt.default: "sqrt({0})",
-    aten.rsqrt.default: "T(1) / sqrt({0})",
-    aten.exp.default: "exp({0})",
-    aten.log.default: "log({0})",
-    aten.sigmoid.default: "T(1) / (T(1) + exp(-{0}))",
-    aten.tanh.default: "tanh({0})",
-    aten.sin.default: "sin({0})",
-    aten.cos.default: "cos({0})",
-}
-"""The same for what only floating-point numbers have; `T` is their type."""
-
-
-WRAPPED: set[Any] = {
-    *(aten.add.Tensor, aten.add.Scalar, aten.sub.Tensor, aten.sub.Scalar, aten.rsub.Scalar),
-    *(aten.mul.Tensor, aten.mul.Scalar, aten.addcmul.default, aten.neg.default, aten.square.default),
-}
-"""What may leave the range of int64, and then wraps around, as torch's does: in C++ only unsigned numbers do."""
 
 
 def has_form(instruction: Instruction) -> bool:
     """Whether an instruction can be a line of CUDA."""
     (result, *others) = instruction.results
-    operation = instruction.operation
-    if not (operation in FORMS or operation in REAL) or instruction.options or others or result.shared:
+    if instruction.options or others or result.shared:
         return False
     values = [*instruction.uses(), result]
     if any(value.axis or value.dtype not in TYPES for value in values):
         return False
+    scalar = _scalar(instruction)
+    served = {each for each in Numbers if each in scalar.cuda and scalar.text(each) is not None}
+    if Numbers.of(result.dtype) not in served:
+        return False
     dtypes = _dtypes(instruction)
     if len(dtypes) > 1:
         return False
-    if operation in REAL and any(not value.dtype.is_floating_point for value in values):
-        return False  # truths are divided as other numbers than they are here
+    if served == {Numbers.REAL} and any(not value.dtype.is_floating_point for value in values):
+        return False  # torch promotes integers and truth values first
     numbers = [each for each in instruction.arguments if not isinstance(each, Value)]
     if not dtypes and any(number not in (0, 1) for number in numbers):
         return False  # no truth is 2
     whole = not dtypes or not dtypes[0].is_floating_point
-    return all(isinstance(each, int if whole else int | float) for each in numbers)
+    if not all(isinstance(each, int if whole else int | float) for each in numbers):
+        return False
+    try:
+        expression(instruction.operation, scalar, instruction.arguments, {}, result.dtype)
+    except CannotEmitError:
+        return False
+    return True
+
+
+def _scalar(instruction: Instruction) -> Scalar:
+    """The texts of its operation; none where it is not pointwise."""
+    op = op_of(instruction.operation)
+    return Scalar() if op is None or op.scalar is None else op.scalar
 
 
 def inputs_of(instructions: Sequence[Instruction]) -> tuple[Value, ...]:
@@ -128,12 +88,14 @@ def computes(instructions: Iterable[Instruction]) -> list[str]:
     lines: list[str] = []
     for each in instructions:
         result, (kind, *_) = each.results[0], [*_dtypes(each), torch.bool]
-        arguments = [named(a) if isinstance(a, Value) else _number(a, kind) for a in each.arguments]
-        form = FORMS.get(each.operation) or REAL[each.operation]
-        if kind == torch.int64 and each.operation in WRAPPED:
+        scalar = _scalar(each)
+        form, numbers = expression(each.operation, scalar, each.arguments, each.options, result.dtype)
+        given = (*each.arguments, *numbers)
+        arguments = [_argument(a, torch.bool if k == scalar.condition else kind) for k, a in enumerate(given)]
+        if kind == torch.int64 and scalar.wraps:  # as torch's do; in C++ only unsigned numbers wrap around
             arguments, form = [f"((unsigned long long){a})" for a in arguments], f"(long long)({form})"
         text = form.format(*arguments)
-        lines.append(f"const {TYPES[result.dtype]} {named(result)} = {text.replace('T(', f'{TYPES[kind]}(')};")
+        lines.append(f"const {TYPES[result.dtype]} {named(result)} = {text.replace('T(', f'({TYPES[kind]})(')};")
     return lines
 
 
@@ -146,6 +108,13 @@ def _dtypes(instruction: Instruction) -> list[torch.dtype]:
     """The dtype in which an instruction computes, but for truths; more than one if it converts."""
     values = [*instruction.uses(), *instruction.results]
     return list(dict.fromkeys(value.dtype for value in values if value.dtype != torch.bool))
+
+
+def _argument(given: Value | float, dtype: torch.dtype) -> str:
+    """An element or a number, as it is taken to a type."""
+    if not isinstance(given, Value):
+        return _number(given, dtype)
+    return named(given) if given.dtype == dtype else f"(({TYPES[dtype]}){named(given)})"
 
 
 def _number(number: float, dtype: torch.dtype) -> str:

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 log = logging.getLogger("unspool")
+
+
+@cache
+def _functions() -> str:
+    return Path(__file__).with_name("functions.h").read_text()
+
+
+def with_functions(source: str) -> str:
+    """A kernel's code behind the functions that it calls."""
+    return f"{_functions()}\n{source}" if "unspool::" in source else source
 
 
 class Kernel:
@@ -44,7 +56,7 @@ class Kernel:
         """What launches that code; None if it cannot be compiled."""
         if source not in self._functions and not self._failed:
             try:
-                function: Any = torch.cuda._compile_kernel(source, self.name)  # pyright: ignore
+                function: Any = torch.cuda._compile_kernel(with_functions(source), self.name)  # pyright: ignore
                 function.set_shared_memory_config(shared_memory)
                 self._functions[source] = function
             except (RuntimeError, OSError, AttributeError, ImportError) as error:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
-from unspool.engine.ir.opset import INDEXING
+from unspool.engine.ops import INDEXING
 
 
 def rounded_up(count: int) -> int:

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from unspool.engine.emit.cpp.statements import Compute, Contract, Product, Reduce, Statement
-from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
+from unspool.engine.emit.stages.statements import Compute, Contract, Product, Reduce, Statement
+from unspool.engine.emit.stages.strided import Buffer, Ref
 
 
 @dataclass(eq=False)
@@ -215,35 +215,3 @@ def _store(stages: list[Stage], target: Ref, ref: Ref) -> None:
     last = stages[-1]
     assert isinstance(last, Pass)
     last.loops.append(Loop(domain, None, [statement]))
-
-
-# -- memory -----------------------------------------------------------------------------------------------------------
-
-
-class Home:
-    """Where scratch is: in a register, in the scratch of a row, or in that of a block of rows."""
-
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        self.row: dict[Buffer, None] = {}
-        self.block: dict[Buffer, None] = {}
-        every: dict[Buffer, list[Access]] = defaultdict(list)
-        for access in accesses(stages):
-            root = access.ref.root().buffer
-            if root.place is Place.SCRATCH:
-                every[root].append(access)
-        for buffer, own in every.items():
-            written = [access for access in own if access.writes]
-            read = [access for access in own if not access.writes]
-            if any(not any(_in_register(one, other) for other in written) for one in read):
-                crosses = len({access.stage for access in own}) > 1
-                (self.block if crosses else self.row)[buffer] = None
-
-    def has_memory(self, buffer: Buffer) -> bool:
-        """Whether what is computed for `buffer` has to be written."""
-        return buffer.place is not Place.SCRATCH or buffer in self.row or buffer in self.block
-
-
-def _in_register(read: Access, write: Access) -> bool:
-    if read.loop is None or read.loop is not write.loop or not read.ref.same_elements(write.ref):
-        return False
-    return not any(isinstance(each, Reduce) and each.target is write.ref for each in read.loop.statements)

@@ -1,32 +1,33 @@
-"""How operations in which the elements of a row meet are lowered."""
+"""Operations in which the elements of a row meet: sums, norms, softmaxes, searches, scans.
+
+A reduction's row and what computes it for one row of the batch stand in this file.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from unspool.engine.emit.cpp.row import Row
-from unspool.engine.emit.cpp.scalars import literal
-from unspool.engine.emit.cpp.strided import Ref
-from unspool.engine.emit.cpp.views import Rule, first, given
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.ir.program import Instruction, Value
+from unspool.engine.ops.arguments import dims_of, first, given
+from unspool.engine.ops.table import Kind, Linear, Lowering, Op
+from unspool.engine.rows import op_axes
 from unspool.engine.trace.graph import aten
 
-
-def _dims(instruction: Instruction, k: int = 1) -> list[int]:
-    dims = given(instruction, k, instruction.options.get("dim"))
-    return [dims] if isinstance(dims, int) else list(dims or ())
+if TYPE_CHECKING:  # the stages of emitters import the table of operations
+    from unspool.engine.emit.stages.row import Row
+    from unspool.engine.emit.stages.strided import Ref
+    from unspool.engine.ir.program import Instruction, Value
 
 
 def _floating(row: Row, instruction: Instruction) -> tuple[Ref, Value]:
     """The argument, which has to be of floating-point numbers, as the result has to be."""
     ref, result = first(row, instruction), instruction.results[0]
     if not result.dtype.is_floating_point or ref.buffer.dtype != result.dtype:
-        raise CannotEmitError(f"{instruction.operation} has no C++ form for {ref.buffer.dtype}")
+        raise CannotEmitError(f"{instruction.operation} has no compiled form for {ref.buffer.dtype}")
     return ref, result
 
 
@@ -36,21 +37,21 @@ def _count(ref: Ref, dims: Sequence[int]) -> int:
 
 def _sum(row: Row, instruction: Instruction) -> Ref:
     ref, result = _floating(row, instruction)
-    return row.reduce(result.name, "sum", ref, _dims(instruction))
+    return row.reduce(result.name, "sum", ref, dims_of(instruction))
 
 
-def _extreme(fold: str) -> Rule:
-    def rule(row: Row, instruction: Instruction) -> Ref:
+def _extreme(fold: str) -> Lowering:
+    def lowering(row: Row, instruction: Instruction) -> Ref:
         ref, result = _floating(row, instruction)
-        return row.reduce(result.name, fold, ref, _dims(instruction))
+        return row.reduce(result.name, fold, ref, dims_of(instruction))
 
-    return rule
+    return lowering
 
 
 def _argmax(row: Row, instruction: Instruction) -> Ref:
-    ref, dims = first(row, instruction), _dims(instruction)
+    ref, dims = first(row, instruction), dims_of(instruction)
     if not ref.buffer.dtype.is_floating_point or len(dims) != 1:
-        raise CannotEmitError(f"{instruction.operation} has no C++ form for {ref.buffer.dtype} over {dims}")
+        raise CannotEmitError(f"{instruction.operation} has no compiled form for {ref.buffer.dtype} over {dims}")
     (dim,) = (each % len(ref.shape) for each in dims)
     name = instruction.results[0].name
     if ref.shape[dim] < 2:
@@ -60,7 +61,7 @@ def _argmax(row: Row, instruction: Instruction) -> Ref:
 
 def _mean(row: Row, instruction: Instruction) -> Ref:
     ref, result = _floating(row, instruction)
-    mean = _wide_mean(row, f"{result.name}_mean", ref, _dims(instruction))
+    mean = _wide_mean(row, f"{result.name}_mean", ref, dims_of(instruction))
     return row.narrowed(result.name, mean, ref.buffer.dtype)
 
 
@@ -77,7 +78,7 @@ def _wide_mean(row: Row, name: str, ref: Ref, dims: Sequence[int]) -> Ref:
     for dim in dims or range(len(ref.shape)):
         first = first.narrow(dim, 0, 1)
     # From zero where distances could overflow, or would be NaN.
-    pivot = row.compute(f"{name}_pivot", "(std::fabs({0}) < 1e300 ? {0} : 0)", dtype, first.shape, first)
+    pivot = row.compute(f"{name}_pivot", "(unspool::fabs({0}) < 1e300 ? {0} : 0)", dtype, first.shape, first)
     apart = row.compute(f"{name}_apart", "{0} - {1}", dtype, ref.shape, ref, pivot)
     share = _share(row, f"{name}_share", row.fold(f"{name}_sum", "sum", apart, dims), count)
     return row.compute(name, "{0} + {1}", dtype, share.shape, pivot, share)
@@ -86,12 +87,12 @@ def _wide_mean(row: Row, name: str, ref: Ref, dims: Sequence[int]) -> Ref:
 def _share(row: Row, name: str, total: Ref, count: float) -> Ref:
     """A sum divided by how many were summed, in its own dtype."""
     dtype = total.buffer.dtype
-    return row.compute(name, f"{{0}} / {literal(count, dtype)}", dtype, total.shape, total)
+    return row.compute(name, "{0} / {1}", dtype, total.shape, total, row.constant(count, dtype, ()))
 
 
 def _var_mean(row: Row, instruction: Instruction) -> list[Ref]:
     ref, result = _floating(row, instruction)
-    dims = _dims(instruction)
+    dims = dims_of(instruction)
     name, dtype = result.name if result.name != "_" else instruction.results[-1].name, ref.buffer.dtype
     mean = _wide_mean(row, f"{name}_mean", ref, dims)
     square = row.compute(f"{name}_square", "({0} - {1}) * ({0} - {1})", mean.buffer.dtype, ref.shape, ref, mean)
@@ -109,19 +110,19 @@ def _var(row: Row, instruction: Instruction) -> Ref:
 def _std(row: Row, instruction: Instruction) -> Ref:
     variance, _ = _var_mean(row, instruction)
     name = f"{instruction.results[0].name}_root"
-    return row.compute(name, "std::sqrt({0})", variance.buffer.dtype, variance.shape, variance)
+    return row.compute(name, "unspool::sqrt({0})", variance.buffer.dtype, variance.shape, variance)
 
 
 def _norm(row: Row, instruction: Instruction) -> Ref:
     ref, result = _floating(row, instruction)
-    order, dims, dtype = given(instruction, 1, 2), _dims(instruction, 2), ref.buffer.dtype
-    folds = {2: ("{0} * {0}", "sum"), 1: ("std::fabs({0})", "sum"), math.inf: ("std::fabs({0})", "max")}
+    order, dims, dtype = given(instruction, 1, 2), dims_of(instruction, 2), ref.buffer.dtype
+    folds = {2: ("{0} * {0}", "sum"), 1: ("unspool::fabs({0})", "sum"), math.inf: ("unspool::fabs({0})", "max")}
     if order not in folds:
         raise CannotEmitError(f"a norm of order {order}")
     text, fold = folds[order]
     parts = row.compute(f"{result.name}_part", text, dtype, ref.shape, ref)
     total = row.reduce(f"{result.name}_sum", fold, parts, dims)
-    return row.compute(result.name, "std::sqrt({0})", dtype, total.shape, total) if order == 2 else total
+    return row.compute(result.name, "unspool::sqrt({0})", dtype, total.shape, total) if order == 2 else total
 
 
 def _exponentials(row: Row, name: str, ref: Ref, dims: Sequence[int]) -> tuple[Ref, Ref, Ref]:
@@ -134,21 +135,22 @@ def _exponentials(row: Row, name: str, ref: Ref, dims: Sequence[int]) -> tuple[R
 
 def _softmax(row: Row, instruction: Instruction) -> Ref:
     ref, result = _floating(row, instruction)
-    _, powers, total = _exponentials(row, result.name, ref, _dims(instruction))
+    _, powers, total = _exponentials(row, result.name, ref, dims_of(instruction))
     return row.compute(result.name, "{0} / {1}", ref.buffer.dtype, ref.shape, powers, total)
 
 
 def _safe_softmax(row: Row, instruction: Instruction) -> Ref:
     ref, result = _floating(row, instruction)
-    top, powers, total = _exponentials(row, result.name, ref, _dims(instruction))
+    top, powers, total = _exponentials(row, result.name, ref, dims_of(instruction))
     # Zero where all entries are minus infinity.
-    text = "({2} == -HUGE_VAL ? 0 : {0} / {1})"
-    return row.compute(result.name, text, ref.buffer.dtype, ref.shape, powers, total, top)
+    text, dtype = "({2} == {3} ? 0 : {0} / {1})", ref.buffer.dtype
+    least = row.constant(-math.inf, dtype, ())
+    return row.compute(result.name, text, dtype, ref.shape, powers, total, top, least)
 
 
 def _log_softmax(row: Row, instruction: Instruction) -> Ref:
     ref, result = _floating(row, instruction)
-    top, _, total = _exponentials(row, result.name, ref, _dims(instruction))
+    top, _, total = _exponentials(row, result.name, ref, dims_of(instruction))
     text = "{0} - {1} - {2}"
     logarithm = row.compute(f"{result.name}_log", "unspool::log({0})", ref.buffer.dtype, total.shape, total)
     return row.compute(result.name, text, ref.buffer.dtype, ref.shape, ref, top, logarithm)
@@ -156,10 +158,11 @@ def _log_softmax(row: Row, instruction: Instruction) -> Ref:
 
 def _logsumexp(row: Row, instruction: Instruction) -> Ref:
     ref, result = _floating(row, instruction)
-    dtype, dims = ref.buffer.dtype, _dims(instruction)
+    dtype, dims = ref.buffer.dtype, dims_of(instruction)
     top = row.reduce(f"{result.name}_max", "max", ref, dims)
     # Where the largest entry is infinite, it is the result.
-    top = row.compute(f"{result.name}_top", "(std::fabs({0}) == HUGE_VAL ? 0 : {0})", dtype, top.shape, top)
+    text, infinity = "(unspool::fabs({0}) == {1} ? 0 : {0})", row.constant(math.inf, dtype, ())
+    top = row.compute(f"{result.name}_top", text, dtype, top.shape, top, infinity)
     powers = row.compute(f"{result.name}_exp", "unspool::exp({0} - {1})", dtype, ref.shape, ref, top)
     total = row.reduce(f"{result.name}_sum", "sum", powers, dims)
     return row.compute(result.name, "unspool::log({0}) + {1}", dtype, total.shape, total, top)
@@ -167,7 +170,7 @@ def _logsumexp(row: Row, instruction: Instruction) -> Ref:
 
 def _softmax_backward(row: Row, instruction: Instruction) -> Ref:
     gradient, result = _floating(row, instruction)
-    output, dims, dtype = row.ref(instruction.arguments[1]), _dims(instruction, 2), gradient.buffer.dtype
+    output, dims, dtype = row.ref(instruction.arguments[1]), dims_of(instruction, 2), gradient.buffer.dtype
     weighted = row.compute(f"{result.name}_part", "{0} * {1}", dtype, gradient.shape, gradient, output)
     total = row.reduce(f"{result.name}_sum", "sum", weighted, dims)
     return row.compute(result.name, "{0} - {1} * {2}", dtype, gradient.shape, weighted, output, total)
@@ -175,25 +178,59 @@ def _softmax_backward(row: Row, instruction: Instruction) -> Ref:
 
 def _log_softmax_backward(row: Row, instruction: Instruction) -> Ref:
     gradient, result = _floating(row, instruction)
-    output, dims, dtype = row.ref(instruction.arguments[1]), _dims(instruction, 2), gradient.buffer.dtype
+    output, dims, dtype = row.ref(instruction.arguments[1]), dims_of(instruction, 2), gradient.buffer.dtype
     total = row.reduce(f"{result.name}_sum", "sum", gradient, dims)
     return row.compute(result.name, "{0} - unspool::exp({1}) * {2}", dtype, gradient.shape, gradient, output, total)
 
 
-REDUCTIONS: dict[Any, Rule] = {
-    aten.sum.dim_IntList: _sum,
-    aten.mean.dim: _mean,
-    aten.amax.default: _extreme("max"),
-    aten.argmax.default: _argmax,
-    aten.amin.default: _extreme("min"),
-    aten.var.correction: _var,
-    aten.std.correction: _std,
-    aten.var_mean.correction: _var_mean,
-    aten.linalg_vector_norm.default: _norm,
-    aten.logsumexp.default: _logsumexp,
-    aten._softmax.default: _softmax,
-    aten._safe_softmax.default: _safe_softmax,
-    aten._log_softmax.default: _log_softmax,
-    aten._softmax_backward_data.default: _softmax_backward,
-    aten._log_softmax_backward_data.default: _log_softmax_backward,
-}
+_SECOND, _THIRD = op_axes.second, op_axes.third_or_last_axis
+
+ROWS = (
+    Op(aten.sum.dim_IntList, Kind.REDUCTION, axes=_SECOND, linear=Linear.ALL, lowering=_sum),
+    Op(aten.mean.dim, Kind.REDUCTION, axes=_SECOND, linear=Linear.ALL, lowering=_mean),
+    Op(aten.amax.default, Kind.REDUCTION, axes=_SECOND, lowering=_extreme("max")),
+    Op(aten.amin.default, Kind.REDUCTION, axes=_SECOND, lowering=_extreme("min")),
+    Op(aten.var.correction, Kind.REDUCTION, axes=_SECOND, lowering=_var),
+    Op(aten.var_mean.correction, Kind.REDUCTION, axes=_SECOND, lowering=_var_mean),
+    Op(aten.logsumexp.default, Kind.REDUCTION, axes=_SECOND, lowering=_logsumexp),
+    Op(aten._softmax.default, Kind.REDUCTION, axes=_SECOND, lowering=_softmax),
+    Op(aten._log_softmax.default, Kind.REDUCTION, axes=_SECOND, lowering=_log_softmax),
+    Op(aten._safe_softmax.default, Kind.REDUCTION, axes=_SECOND, lowering=_safe_softmax),
+    Op(
+        aten._softmax_backward_data.default,
+        Kind.REDUCTION,
+        axes=_THIRD,
+        linear=Linear.FIRST,
+        lowering=_softmax_backward,
+    ),
+    Op(
+        aten._log_softmax_backward_data.default,
+        Kind.REDUCTION,
+        axes=_THIRD,
+        linear=Linear.FIRST,
+        lowering=_log_softmax_backward,
+    ),
+    Op(aten.linalg_vector_norm.default, Kind.REDUCTION, axes=_THIRD, lowering=_norm),
+    # Reductions that are computed again rather than kept for backward.
+    Op(aten.std.correction, Kind.OTHER, axes=_SECOND, lowering=_std),
+    Op(aten.any.dim, Kind.OTHER, axes=_SECOND),
+    Op(aten.any.dims, Kind.OTHER, axes=_SECOND),
+    Op(aten.all.dim, Kind.OTHER, axes=_SECOND),
+    Op(aten.prod.dim_int, Kind.OTHER, axes=_SECOND),
+    Op(aten.sum.default, Kind.OTHER, axes=op_axes.all_axes, linear=Linear.ALL),
+    Op(aten.mean.default, Kind.OTHER, axes=op_axes.all_axes),
+    Op(aten.max.default, Kind.OTHER, axes=op_axes.all_axes),
+    Op(aten.min.default, Kind.OTHER, axes=op_axes.all_axes),
+    # Searches.
+    Op(aten.argmax.default, Kind.OTHER, axes=_SECOND, lowering=_argmax),
+    Op(aten.argmin.default, Kind.OTHER, axes=_SECOND),
+    Op(aten.max.dim, Kind.OTHER, axes=_SECOND),
+    Op(aten.min.dim, Kind.OTHER, axes=_SECOND),
+    Op(aten.sort.default, Kind.OTHER, axes=op_axes.second_or_last_axis),
+    Op(aten.topk.default, Kind.OTHER, axes=_THIRD),
+    # Scans, and what else has as many elements as it is given.
+    Op(aten.cumsum.default, Kind.OTHER, axes=_SECOND, linear=Linear.ALL),
+    Op(aten.cumprod.default, Kind.OTHER, axes=_SECOND),
+    Op(aten.glu.default, Kind.OTHER, axes=op_axes.second_or_last_axis),
+    Op(aten.glu_backward.default, Kind.OTHER, axes=_THIRD),
+)

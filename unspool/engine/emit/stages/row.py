@@ -13,11 +13,13 @@ from typing import Any
 
 import torch
 
-from unspool.engine.emit.cpp.scalars import TYPES
-from unspool.engine.emit.cpp.statements import Compute, Largest, Product, Reduce, Statement
-from unspool.engine.emit.cpp.strided import Buffer, Place, Ref
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.ir.program import Instruction, Rows, Value
+from unspool.engine.emit.stages.statements import Compute, Largest, Product, Reduce, Statement
+from unspool.engine.emit.stages.strided import Buffer, Place, Ref
+from unspool.engine.ir.program import Instruction, Value
+
+DTYPES = (torch.float32, torch.float64, torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+"""Of the elements that compiled loops have."""
 
 
 class Row:
@@ -69,8 +71,8 @@ class Row:
         self.statements.append(Compute(target, "{0}", ((ref, torch.float64),), self.source, adds=True))
 
     def _buffer(self, name: str, dtype: torch.dtype, size: int, place: Place = Place.SCRATCH, index: int = 0) -> Buffer:
-        if dtype not in TYPES:
-            raise CannotEmitError(f"C++ loops have no {str(dtype).removeprefix('torch.')}")
+        if dtype not in DTYPES:
+            raise CannotEmitError(f"compiled loops have no {str(dtype).removeprefix('torch.')}")
         return Buffer(self._unique(name), dtype, size, place, index)
 
     def _unique(self, name: str) -> str:
@@ -164,7 +166,7 @@ class Row:
         if isinstance(each, Value):
             return self.ref(each)
         if not isinstance(each, bool | int | float):
-            raise CannotEmitError(f"{each!r} has no C++ form")
+            raise CannotEmitError(f"{each!r} has no compiled form")
         return self.constant(each, dtype, ())
 
     # -- products ------------------------------------------------------------------------------------------------------
@@ -247,9 +249,9 @@ RESERVED = {
     *("signed", "static", "struct", "switch", "template", "this", "typename", "union", "unsigned", "using", "void"),
     *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor", "begin"),
 }
-"""Names that a value cannot have in the emitted code."""
+"""Names that a value cannot have in the emitted code: words of C++ and CUDA, and what loops call their own."""
 
 
 def local_shape(value: Value) -> tuple[int, ...]:
     """The shape of a value with a single row."""
-    return tuple(size.times if isinstance(size, Rows) else size for size in value.sizes)
+    return value.local_shape

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from unspool.engine.emit.cpp.strided import Ref
+from unspool.engine.emit.stages.strided import Ref
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,8 +15,8 @@ class Compute:
 
     Args:
         target: where to; all arguments have its shape.
-        expression: C++ with `{0}`, `{1}`, ... for the arguments.
-        arguments: elements, each with the type it is taken to.
+        expression: a text of `engine.ops.scalar`, with `{0}`, `{1}`, ... for the arguments.
+        arguments: elements, and numbers, each with the type it is taken to.
         source: the line of the user's code that it came from.
         adds: whether it is added to what is there, row after row.
     """

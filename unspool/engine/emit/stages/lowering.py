@@ -6,39 +6,37 @@ from typing import Any
 
 import torch
 
-from unspool.engine.emit.cpp.reductions import REDUCTIONS
-from unspool.engine.emit.cpp.row import Row, local_shape
-from unspool.engine.emit.cpp.scalars import CONDITIONS, TYPES, argument_dtype, expression
-from unspool.engine.emit.cpp.statements import Compute, Contract
-from unspool.engine.emit.cpp.strided import Place, Ref
-from unspool.engine.emit.cpp.views import VIEWS
 from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.stages.row import Row, local_shape
+from unspool.engine.emit.stages.statements import Compute, Contract
+from unspool.engine.emit.stages.strided import Place, Ref
 from unspool.engine.ir.program import Instruction, Kind, Value
+from unspool.engine.ops import op_of
+from unspool.engine.ops.scalar import argument_dtype, expression
 from unspool.engine.trace.graph import aten
 
 MOST_HEADS = 16
 """Products by this many matrices at most are written out one by one."""
-
-RULES = VIEWS | REDUCTIONS
 
 
 def lower(row: Row, instruction: Instruction) -> None:
     """Adds the statements of one instruction to `row`.
 
     Raises:
-        CannotEmitError: if it has no form in C++.
+        CannotEmitError: if it has no compiled form.
     """
     row.source = instruction.source
+    op = op_of(instruction.operation)
     if instruction.kind is Kind.PRODUCT:
         _product(row, instruction)
-    elif instruction.operation in RULES:
-        found = RULES[instruction.operation](row, instruction)
+    elif op is not None and op.lowering is not None:
+        found = op.lowering(row, instruction)
         for value, ref in zip(instruction.results, found if isinstance(found, list) else [found], strict=True):
             row.keep(value, ref)
     elif instruction.kind is Kind.POINTWISE:
         _pointwise(row, instruction)
     else:
-        raise CannotEmitError(f"{instruction.operation} has no C++ form")
+        raise CannotEmitError(f"{instruction.operation} has no compiled form")
 
 
 def has_form(instruction: Instruction) -> bool:
@@ -71,20 +69,23 @@ def _pointwise(row: Row, instruction: Instruction) -> None:
     (result,) = instruction.results
     if operation is aten.add.Tensor and not instruction.options and _joins_product(row, instruction):
         return
-    text = expression(operation, arguments, dict(instruction.options), result.dtype)
+    op = op_of(operation)
+    scalar = None if op is None or op.scalar is None else op.scalar
+    text, numbers = expression(operation, scalar, arguments, instruction.options, result.dtype)
+    assert scalar is not None  # since it has a text
     dtypes = [each.dtype for each in arguments if isinstance(each, Value)]
-    numbers = [each for each in arguments if isinstance(each, int | float)]
-    dtype = argument_dtype(operation, dtypes, numbers, result.dtype)
+    given = [each for each in arguments if isinstance(each, int | float)]
+    dtype = argument_dtype(scalar, dtypes, given, result.dtype)
     if result.dtype is torch.bool and any(each.is_floating_point != dtype.is_floating_point for each in dtypes):
         raise CannotEmitError(f"{operation} compares numbers of different kinds")
     shape = local_shape(result)
-    given: list[tuple[Ref, torch.dtype]] = []
-    for k, each in enumerate(arguments):
-        own = torch.bool if CONDITIONS.get(operation) == k else dtype
+    elements: list[tuple[Ref, torch.dtype]] = []
+    for k, each in enumerate((*arguments, *numbers)):
+        own = torch.bool if scalar.condition == k else dtype
         used = f"{{{k}}}" in text  # other arguments have become part of the text
-        given.append(((row.argument(each, own) if used else row.constant(0, own, ())).expand(shape), own))
+        elements.append(((row.argument(each, own) if used else row.constant(0, own, ())).expand(shape), own))
     target = row.new(result.name, result.dtype, shape)
-    row.statements.append(Compute(target, text.replace("T(", f"{TYPES[dtype]}("), tuple(given), instruction.source))
+    row.statements.append(Compute(target, text, tuple(elements), instruction.source))
     row.keep(result, target)
 
 
@@ -98,7 +99,7 @@ def _joins_product(row: Row, instruction: Instruction) -> bool:
 def _product(row: Row, instruction: Instruction) -> None:
     operation, (left, right), (result,) = instruction.operation, instruction.arguments, instruction.results
     if result.dtype not in (torch.float32, torch.float64):
-        raise CannotEmitError(f"{operation} has no C++ form for {result.dtype}")
+        raise CannotEmitError(f"{operation} has no compiled form for {result.dtype}")
     a, b = row.ref(left), row.ref(right)
     if not a.size or not b.size:
         row.keep(result, row.constant(0, result.dtype, local_shape(result)))

@@ -1,28 +1,21 @@
-"""How operations that only move elements are lowered."""
+"""Operations that only move elements, or make tensors of one number."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import operator
+from typing import TYPE_CHECKING, Any
 
-from unspool.engine.emit.cpp.row import Row, local_shape
-from unspool.engine.emit.cpp.strided import Ref
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.ir.program import Instruction, Rows, Value
+from unspool.engine.ops.arguments import first, given
+from unspool.engine.ops.table import Axes, Kind, Linear, Lowering, Op, Rule
+from unspool.engine.rows import op_axes
+from unspool.engine.rows.rules import aligned, joined, moved, one_of_several, reshaped, squeezed, stacked
 from unspool.engine.trace.graph import aten
 
-Rule = Callable[[Row, Instruction], "Ref | list[Ref]"]
-"""Where the results of an instruction are."""
-
-
-def given(instruction: Instruction, k: int, otherwise: Any) -> Any:
-    """An argument, or what it is if it was not given."""
-    return instruction.arguments[k] if len(instruction.arguments) > k else otherwise
-
-
-def first(row: Row, instruction: Instruction) -> Ref:
-    """Where an instruction's first argument is."""
-    return row.ref(instruction.arguments[0])
+if TYPE_CHECKING:  # the stages of emitters import the table of operations
+    from unspool.engine.emit.stages.row import Row
+    from unspool.engine.emit.stages.strided import Ref
+    from unspool.engine.ir.program import Instruction, Rows, Value
 
 
 def _same_elements(row: Row, instruction: Instruction) -> Ref:
@@ -49,7 +42,7 @@ def _bounds(size: int, start: Any, stop: Any) -> tuple[int, int]:
 
 
 def _plain(bound: int | Rows | None) -> int | None:
-    return bound.times if isinstance(bound, Rows) else bound
+    return bound if bound is None or isinstance(bound, int) else bound.times
 
 
 def _select(row: Row, instruction: Instruction) -> Ref:
@@ -90,7 +83,7 @@ def _permute(row: Row, instruction: Instruction) -> Ref:
 
 
 def _expand(row: Row, instruction: Instruction) -> Ref:
-    return first(row, instruction).expand(local_shape(instruction.results[0]))
+    return first(row, instruction).expand(instruction.results[0].local_shape)
 
 
 def _cat(row: Row, instruction: Instruction) -> Ref:
@@ -102,7 +95,7 @@ def _cat(row: Row, instruction: Instruction) -> Ref:
 
 def _stack(row: Row, instruction: Instruction) -> Ref:
     (result,) = instruction.results
-    rank = len(local_shape(result))
+    rank = len(result.local_shape)
     dim = given(instruction, 1, 0) % rank
     pieces = [row.ref(piece) for piece in instruction.arguments[0]]
     pieces = [row.reshape(piece, (*piece.shape[:dim], 1, *piece.shape[dim:])) for piece in pieces]
@@ -112,7 +105,7 @@ def _stack(row: Row, instruction: Instruction) -> Ref:
 def _slice_backward(row: Row, instruction: Instruction) -> Ref:
     gradient, _, dim, start, stop, step = instruction.arguments
     (result,) = instruction.results
-    zeros = row.constant(0, result.dtype, local_shape(result))
+    zeros = row.constant(0, result.dtype, result.local_shape)
     return _put(row, result, zeros, row.ref(gradient), dim, start, stop, step)
 
 
@@ -145,43 +138,75 @@ def _full(row: Row, instruction: Instruction) -> Ref:
     number = numbers[instruction.operation] if instruction.operation in numbers else instruction.arguments[-1]
     if not isinstance(number, bool | int | float):
         raise CannotEmitError(f"{instruction.operation} of {number!r}")
-    return row.constant(number, result.dtype, local_shape(result))
+    return row.constant(number, result.dtype, result.local_shape)
 
 
 def _copy_into(row: Row, instruction: Instruction) -> Ref:
     (result,) = instruction.results
     ref = row.ref(instruction.arguments[1])
     if ref.buffer.dtype == result.dtype:
-        return ref.expand(local_shape(result))
-    return row.compute(result.name, "{0}", result.dtype, local_shape(result), ref)
+        return ref.expand(result.local_shape)
+    return row.compute(result.name, "{0}", result.dtype, result.local_shape, ref)
 
 
-VIEWS: dict[Any, Rule] = {
-    aten.slice.Tensor: _slice,
-    aten.select.int: _select,
-    aten.split_with_sizes.default: _split,
-    aten.split.Tensor: _split,
-    aten.unbind.int: _unbind,
-    aten.reshape.default: _same_elements,
-    aten.view.default: _same_elements,
-    aten.unsqueeze.default: _same_elements,
-    aten.squeeze.dim: _same_elements,
-    aten.squeeze.dims: _same_elements,
-    aten.t.default: _t,
-    aten.transpose.int: _transpose,
-    aten.permute.default: _permute,
-    aten.expand.default: _expand,
-    aten.cat.default: _cat,
-    aten.stack.default: _stack,
-    aten.slice_backward.default: _slice_backward,
-    aten.slice_scatter.default: _slice_scatter,
-    aten.select_scatter.default: _select_scatter,
-    aten.full.default: _full,
-    aten.full_like.default: _full,
-    aten.zeros_like.default: _full,
-    aten.ones_like.default: _full,
-    aten.zeros.default: _full,
-    aten.ones.default: _full,
-    aten.scalar_tensor.default: _full,
-    aten.copy.default: _copy_into,
-}
+def _view(target: Any, rule: Rule, lowering: Lowering | None, shape_at: int | None = None) -> Op:
+    return Op(target, Kind.VIEW, rule, linear=Linear.ALL, shape_at=shape_at, lowering=lowering)
+
+
+def _cutting(target: Any, axes: Axes, lowering: Lowering, shape_at: int | None = None) -> Op:
+    """A view that takes places of one axis."""
+    return Op(target, Kind.VIEW, axes=axes, linear=Linear.ALL, shape_at=shape_at, lowering=lowering)
+
+
+ROWS = (
+    _view(aten.reshape.default, reshaped, _same_elements, shape_at=1),
+    _view(aten.view.default, reshaped, _same_elements, shape_at=1),
+    _view(aten._unsafe_view.default, reshaped, None, shape_at=1),
+    _view(aten.t.default, moved, _t),
+    _view(aten.transpose.int, moved, _transpose),
+    _view(aten.permute.default, moved, _permute),
+    _view(aten.unsqueeze.default, moved, _same_elements),
+    _view(aten.squeeze.dim, squeezed, _same_elements),
+    _view(aten.squeeze.dims, squeezed, _same_elements),
+    _view(aten.expand.default, moved, _expand, shape_at=1),
+    _view(aten.cat.default, joined, _cat),
+    _view(aten.stack.default, stacked, _stack),
+    _cutting(aten.slice.Tensor, op_axes.second_or_first_axis, _slice),
+    _cutting(aten.select.int, op_axes.second_or_first_axis, _select),
+    _cutting(aten.unbind.int, op_axes.second_or_first_axis, _unbind),
+    _cutting(aten.split.Tensor, op_axes.third_or_first_axis, _split),
+    _cutting(aten.split_with_sizes.default, op_axes.third_or_first_axis, _split),
+    _cutting(aten.slice_backward.default, op_axes.third_or_last_axis, _slice_backward, shape_at=1),
+    Op(operator.getitem, Kind.OTHER, one_of_several, linear=Linear.ALL),
+    # What moves elements by copying them.
+    Op(
+        aten.slice_scatter.default,
+        Kind.OTHER,
+        axes=op_axes.third_or_last_axis,
+        linear=Linear.ALL,
+        lowering=_slice_scatter,
+    ),
+    Op(
+        aten.select_scatter.default,
+        Kind.OTHER,
+        axes=op_axes.third_or_last_axis,
+        linear=Linear.ALL,
+        lowering=_select_scatter,
+    ),
+    Op(aten.copy.default, Kind.OTHER, aligned, lowering=_copy_into),
+    Op(aten.fill.Scalar, Kind.OTHER, aligned),
+    Op(aten.fill.Tensor, Kind.OTHER, aligned),
+    Op(aten.flip.default, Kind.OTHER, axes=op_axes.second, linear=Linear.ALL),
+    Op(aten.roll.default, Kind.OTHER, axes=op_axes.rolled, linear=Linear.ALL),
+    Op(aten.tril.default, Kind.OTHER, axes=op_axes.last_two, linear=Linear.ALL),
+    Op(aten.triu.default, Kind.OTHER, axes=op_axes.last_two, linear=Linear.ALL),
+    Op(aten.constant_pad_nd.default, Kind.OTHER, axes=op_axes.padded),
+    # Rows are made by `full` alone: rewrites replace its relatives before rows are followed.
+    Op(aten.full.default, Kind.MAKER, shape_at=0, lowering=_full),
+    Op(aten.full_like.default, Kind.MAKER, lowering=_full),
+    Op(aten.zeros_like.default, Kind.MAKER, lowering=_full),
+    Op(aten.ones_like.default, Kind.MAKER, lowering=_full),
+    Op(aten.zeros.default, Kind.MAKER, lowering=_full),
+    Op(aten.ones.default, Kind.MAKER, lowering=_full),
+    Op(aten.scalar_tensor.default, Kind.MAKER, lowering=_full),
+)

@@ -1,0 +1,236 @@
+"""C++ of one loop over the elements of a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from textwrap import indent
+
+import torch
+
+from unspool.engine.emit.cpp.contractions import contraction
+from unspool.engine.emit.cpp.spelling import TYPES, expression, literal
+from unspool.engine.emit.stages.dims import collapse, kept_dims, seen_as
+from unspool.engine.emit.stages.passes import Loop
+from unspool.engine.emit.stages.scratch import ALIGNED, Home
+from unspool.engine.emit.stages.statements import Compute, Contract, Reduce
+from unspool.engine.emit.stages.strided import Place, Ref
+
+TERMS = 128
+"""How many float32 are summed before they are added to those before them, in float64."""
+FOLDS = {"sum": ("+=", 0.0), "max": ("larger", -math.inf), "min": ("smaller", math.inf), "argmax": ("exceeds", 0)}
+
+
+class LoopText:
+    """Prints one loop of a pass.
+
+    Args:
+        home: where its values are.
+        loop: the loop.
+    """
+
+    def __init__(self, home: Home, loop: Loop) -> None:
+        self._home, self._loop = home, loop
+        self._registers: list[tuple[Ref, str]] = []
+        self._fixed: dict[str, str] = {}
+        self._dims = () if isinstance(loop.statements[0], Contract) else collapse(loop)
+        self._kept = 0 if loop.kept is None else kept_dims(self._dims, loop)
+        self._sums_vectors = self._kept > 0 and self._lies_across()
+
+    def text(self) -> str:
+        """The loop and what is in it."""
+        first = self._loop.statements[0]
+        if isinstance(first, Contract):
+            return self._contract(first)
+        folds = [each for each in self._loop.statements if isinstance(each, Reduce)]
+        if len(self._loop.statements) == 1 and folds and folds[0].fold == "argmax" and self._lies_in_line():
+            return self._searched(folds[0])
+        lines = list(self._lines())
+        if self._sums_vectors:
+            return self._vectors(folds, "".join(lines))
+        sums = [self._summed_in(each) for each in folds if each.fold == "sum"]
+        pragma = "#pragma omp simd" + (f" reduction(+ : {', '.join(sums)})" if sums else "") + "\n"
+        pragma = pragma if self._is_simple() else ""
+        parts = [each.target.buffer.name for each in folds if self._has_parts(each)]
+        if parts:
+            inner = self._nest(self._kept, len(self._dims) - 1, self._in_blocks(parts, "".join(lines), pragma), "")
+        else:
+            inner = self._nest(self._kept, len(self._dims), "".join(lines), pragma)
+        fixed = "".join(self._fixed.values())
+        if not folds:
+            return "{\n" + indent(fixed + inner, "  ") + "}\n" if fixed else inner
+        starts = "".join(map(self._start, folds))
+        ends = "".join(self._write(each.target, f"{each.target.buffer.name}_fold", self._kept) for each in folds)
+        return self._nest(0, self._kept, fixed + starts + inner + ends, "")
+
+    def _is_simple(self) -> bool:
+        """Whether compilers can fold many elements at a time."""
+        return all(each.fold == "sum" for each in self._loop.statements if isinstance(each, Reduce))
+
+    def _has_parts(self, each: Reduce) -> bool:
+        """Whether numbers are summed in their own type, a block at a time, and blocks in a wider one."""
+        wider = each.target.buffer.dtype != each.argument.buffer.dtype
+        return each.fold == "sum" and wider and self._is_simple() and not self._sums_vectors
+
+    def _summed_in(self, each: Reduce) -> str:
+        """The variable that elements are added to."""
+        return f"{each.target.buffer.name}_{'part' if self._has_parts(each) else 'fold'}"
+
+    def _in_blocks(self, names: Sequence[str], body: str, pragma: str) -> str:
+        """The innermost loop, with sums of blocks that are added to the whole."""
+        last = len(self._dims) - 1
+        index, size = f"i{last}", self._dims[last]
+        blocks = -(-size // TERMS)
+        step = -(-size // blocks // ALIGNED) * ALIGNED if blocks > 1 else size
+        first, end = ("begin", f"begin + {step}") if blocks > 1 else ("0", str(size))
+        if blocks > 1 and size % step:
+            end = f"({end} < {size} ? {end} : {size})"
+        starts = "".join(f"float {name}_part = 0;\n" for name in names)
+        loop = f"for (int64_t {index} = {first}; {index} < {end}; {index}++) {{\n{indent(body, '  ')}}}\n"
+        ends = "".join(f"{name}_fold += {name}_part;\n" for name in names)
+        head = f"for (int64_t begin = 0; begin < {size}; begin += {step}) " if blocks > 1 else ""
+        return f"{head}{{\n{indent(starts + pragma + loop + ends, '  ')}}}\n"
+
+    def _lies_in_line(self) -> bool:
+        (ref,) = self._loop.statements[0].reads()
+        return seen_as(ref.root(), self._dims).strides[-1] == 1
+
+    def _searched(self, each: Reduce) -> str:
+        """A search through memory, all at once."""
+        last = len(self._dims) - 1
+        found = f"unspool::argmax(&{self._element(each.argument, last + 1)}, {self._dims[last]})"
+        body = f"const int64_t i{last} = 0;\n" + self._write(each.target, found, self._kept)
+        title = comment(each.source) if each.source else ""
+        return self._nest(0, self._kept, title + body, "")
+
+    def _start(self, each: Reduce) -> str:
+        """The variables that a fold goes on in."""
+        kind, name = TYPES[each.target.buffer.dtype], each.target.buffer.name
+        text = f"{kind} {name}_fold = {literal(FOLDS[each.fold][1], each.target.buffer.dtype)};\n"
+        if each.fold == "argmax":
+            own = each.argument.buffer.dtype
+            text += f"{TYPES[own]} {name}_largest = {literal(-math.inf, own)};\n"
+        return text
+
+    def _lies_across(self) -> bool:
+        """Whether what is summed lies far apart, and what is kept side by side: vectors are then added up."""
+        statements = self._loop.statements
+        if not all(each.fold == "sum" for each in statements if isinstance(each, Reduce)):
+            return False
+        refs = [seen_as(ref.root(), self._dims) for each in statements for ref in each.reads() if self._is_read(ref)]
+        return all(ref.strides[self._kept - 1] in (0, 1) and ref.strides[-1] != 1 for ref in refs)
+
+    def _is_read(self, ref: Ref) -> bool:
+        made = [each.target for each in self._loop.statements if isinstance(each, Compute)]
+        return ref.buffer.place is not Place.CONSTANT and not any(ref.same_elements(target) for target in made)
+
+    def _vectors(self, folds: Sequence[Reduce], body: str) -> str:
+        """Sums of vectors: over what is kept inside, over what is summed outside."""
+        last, count = self._kept - 1, len(self._dims)
+        zero = "".join(self._write(each.target, literal(0.0, each.target.buffer.dtype), self._kept) for each in folds)
+        pragma = "#pragma omp simd\n"
+        text = self._nest(self._kept, count, self._nest(last, self._kept, body, pragma), "")
+        fixed = "".join(self._fixed.values())
+        return self._nest(0, last, fixed + self._nest(last, self._kept, zero, pragma) + text, "")
+
+    def _nest(self, begin: int, end: int, body: str, pragma: str) -> str:
+        """`body` in loops over some of the dimensions; the pragma is for the innermost."""
+        text = body
+        for k in reversed(range(begin, end)):
+            head = f"for (int64_t i{k} = 0; i{k} < {self._dims[k]}; i{k}++) {{\n"
+            text = (pragma if k == end - 1 else "") + head + indent(text, "  ") + "}\n"
+        return "{\n" + indent(text, "  ") + "}\n" if begin == end else text
+
+    def _lines(self) -> Iterator[str]:
+        source = ""
+        for each in self._loop.statements:
+            assert not isinstance(each, Contract)
+            if each.source and each.source != source:
+                source = each.source
+                yield comment(source)
+            if isinstance(each, Reduce):
+                own = self._summed_in(each)
+                if self._sums_vectors:
+                    own = self._element(each.target, self._kept)
+                value = self._read(each.argument)
+                sign = FOLDS[each.fold][0]
+                if each.fold == "argmax":
+                    largest, here = f"{each.target.buffer.name}_largest", f"i{len(self._dims) - 1}"
+                    yield f"if (unspool::exceeds({value}, {largest})) {{\n"
+                    yield f"  {own} = {here};\n  {largest} = {value};\n}}\n"
+                else:
+                    yield f"{own} += {value};\n" if sign == "+=" else f"{own} = unspool::{sign}({own}, {value});\n"
+            else:
+                yield from self._computed(each)
+
+    def _computed(self, each: Compute) -> Iterator[str]:
+        arguments: list[str] = []
+        for ref, dtype in each.arguments:
+            text = self._read(ref, dtype)
+            arguments.append(text if ref.buffer.dtype == dtype else f"{TYPES[dtype]}({text})")
+        if each.adds:
+            yield f"{self._element(each.target, len(self._dims))} += {arguments[0]};\n"
+            return
+        kind, name = TYPES[each.target.buffer.dtype], self._name(each.target)
+        if each.expression == "{0}" and self._home.has_memory(each.target.root().buffer):
+            yield self._write(each.target, arguments[0], len(self._dims))
+            return  # whoever needs it finds it there
+        yield f"const {kind} {name} = {expression(each, arguments)};\n"
+        if self._home.has_memory(each.target.root().buffer):
+            yield self._write(each.target, name, len(self._dims))
+        self._registers.append((each.target, name))
+
+    def _name(self, target: Ref) -> str:
+        taken = {name for _, name in self._registers}
+        name = f"{target.buffer.name}_at"
+        return name if name not in taken else f"{name}_{len(taken)}"
+
+    def _read(self, ref: Ref, dtype: torch.dtype | None = None) -> str:
+        if ref.buffer.place is Place.CONSTANT:
+            return literal(ref.buffer.number, dtype or ref.buffer.dtype)
+        for known, name in reversed(self._registers):
+            if known.same_elements(ref):
+                return name
+        element = self._element(ref, len(self._dims))
+        root = ref.root().buffer
+        if root.place in (Place.SHARED, Place.STREAMED) and _is_fixed(element):
+            # Compilers do not vectorise a loop that reads one number under a condition.
+            name = f"{root.name}_at_{element.split('[')[1][:-1]}"
+            self._fixed[name] = f"const {TYPES[root.dtype]} {name} = {element};\n"
+            return name
+        return element
+
+    def _write(self, ref: Ref, value: str, dims: int) -> str:
+        return f"{self._element(ref, dims)} = {value};\n"
+
+    def _element(self, given: Ref, dims: int) -> str:
+        ref = given.root()
+        if self._home.is_scalar(ref.buffer):
+            return ref.buffer.name
+        return f"{ref.buffer.name}[{_index(seen_as(ref, self._dims[:dims]), 'i')}]"
+
+    def _contract(self, each: Contract) -> str:
+        def element(ref: Ref, names: tuple[str, ...]) -> str:
+            root = ref.root()
+            return root.buffer.name + ("" if self._home.is_scalar(root.buffer) else f"[{_index(root, names)}]")
+
+        return (comment(each.source) if each.source else "") + contraction(each, element)
+
+
+def comment(text: str) -> str:
+    """A line of comment; a backslash at its end would take the next line with it."""
+    return f"// {text} .\n" if text.endswith("\\") else f"// {text}\n"
+
+
+def _is_fixed(element: str) -> bool:
+    """Whether an element is the same throughout a loop."""
+    return element.endswith("]") and element.split("[")[1][:-1].isdecimal()
+
+
+def _index(ref: Ref, names: str | tuple[str, ...]) -> str:
+    terms = [
+        (f"{names}{k}" if isinstance(names, str) else names[k]) + (f" * {stride}" if stride != 1 else "")
+        for k, (size, stride) in enumerate(zip(ref.shape, ref.strides, strict=True))
+        if stride and size > 1
+    ]
+    return " + ".join([*terms, *([str(ref.offset)] if ref.offset or not terms else [])])

@@ -1,0 +1,55 @@
+"""How C++ spells types, numbers and expressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from unspool.engine.emit.stages.statements import Compute
+from unspool.engine.ops.scalar import check_number
+
+TYPES = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.bool: "bool",
+    torch.uint8: "uint8_t",
+    torch.int8: "int8_t",
+    torch.int16: "int16_t",
+    torch.int32: "int32_t",
+    torch.int64: "int64_t",
+}
+
+
+def expression(statement: Compute, arguments: Sequence[str]) -> str:
+    """What a statement computes from the texts of its arguments."""
+    text = statement.expression
+    if "T(" in text:
+        _, dtype = statement.arguments[0]
+        text = text.replace("T(", f"{TYPES[dtype]}(")
+    return text.format(*arguments)
+
+
+def literal(number: Any, dtype: torch.dtype) -> str:
+    """A number, as close as its type allows.
+
+    Raises:
+        CannotEmitError: if the type has no such number.
+    """
+    check_number(number, dtype)
+    if dtype is torch.bool:
+        return "true" if number else "false"
+    if not dtype.is_floating_point:
+        least = number == torch.iinfo(dtype).min
+        return f"{TYPES[dtype]}({f'{number + 1} - 1' if least else int(number)})"
+    number = float(number)
+    if math.isnan(number):
+        return f"{TYPES[dtype]}(NAN)"
+    if math.isinf(number):
+        return f"{TYPES[dtype]}({'-' if number < 0 else ''}HUGE_VAL)"
+    text = repr(number)
+    text = text if any(sign in text for sign in ".en") else text + ".0"
+    text = f"{text}f" if dtype is torch.float32 else text
+    return f"({text})" if text.startswith("-") else text

@@ -1,0 +1,60 @@
+// The functions that texts of operations call, for CUDA: the names of emit/cpp/functions.h, by CUDA's own functions.
+extern "C++" {
+namespace unspool {
+
+#define UNSPOOL_OF_ONE(name) \
+  template <typename T> __device__ __forceinline__ T name(T x) { return ::name(x); }
+#define UNSPOOL_OF_TWO(name) \
+  template <typename T> __device__ __forceinline__ T name(T x, T y) { return ::name(x, y); }
+
+UNSPOOL_OF_ONE(acos)
+UNSPOOL_OF_ONE(acosh)
+UNSPOOL_OF_ONE(asin)
+UNSPOOL_OF_ONE(asinh)
+UNSPOOL_OF_ONE(atan)
+UNSPOOL_OF_TWO(atan2)
+UNSPOOL_OF_ONE(atanh)
+UNSPOOL_OF_ONE(cbrt)
+UNSPOOL_OF_ONE(ceil)
+UNSPOOL_OF_ONE(cos)
+UNSPOOL_OF_ONE(cosh)
+UNSPOOL_OF_ONE(erf)
+UNSPOOL_OF_ONE(erfc)
+UNSPOOL_OF_ONE(exp)
+UNSPOOL_OF_ONE(exp2)
+UNSPOOL_OF_ONE(expm1)
+UNSPOOL_OF_ONE(fabs)
+UNSPOOL_OF_ONE(floor)
+UNSPOOL_OF_TWO(fmod)
+UNSPOOL_OF_TWO(hypot)
+UNSPOOL_OF_ONE(log)
+UNSPOOL_OF_ONE(log10)
+UNSPOOL_OF_ONE(log1p)
+UNSPOOL_OF_ONE(log2)
+UNSPOOL_OF_ONE(nearbyint)
+UNSPOOL_OF_TWO(pow)
+UNSPOOL_OF_ONE(sin)
+UNSPOOL_OF_ONE(sinh)
+UNSPOOL_OF_ONE(sqrt)
+UNSPOOL_OF_ONE(tan)
+UNSPOOL_OF_ONE(tanh)
+UNSPOOL_OF_ONE(trunc)
+
+#undef UNSPOOL_OF_ONE
+#undef UNSPOOL_OF_TWO
+
+template <typename T> __device__ __forceinline__ T sigmoid(T x) { return T(1) / (T(1) + ::exp(-x)); }
+
+// 0 for NaN, as torch has it.
+template <typename T> __device__ __forceinline__ T sign(T x) { return T((x > 0) - (x < 0)); }
+
+// The larger and the smaller of two; NaN if either is.
+template <typename T> __device__ __forceinline__ T larger(T a, T b) { return a > b || a != a ? a : b; }
+template <typename T> __device__ __forceinline__ T smaller(T a, T b) { return a < b || a != a ? a : b; }
+
+// A number within bounds; NaN if it or a bound is, and itself, with its sign, if it equals one.
+template <typename T> __device__ __forceinline__ T at_least(T x, T low) { return x < low || low != low ? low : x; }
+template <typename T> __device__ __forceinline__ T at_most(T x, T high) { return x > high || high != high ? high : x; }
+
+}  // namespace unspool
+}

@@ -1,0 +1,26 @@
+"""Arguments of instructions, as lowerings read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the stages of emitters import the table of operations
+    from unspool.engine.emit.stages.row import Row
+    from unspool.engine.emit.stages.strided import Ref
+    from unspool.engine.ir.program import Instruction
+
+
+def given(instruction: Instruction, k: int, otherwise: Any) -> Any:
+    """An argument, or what it is if it was not given."""
+    return instruction.arguments[k] if len(instruction.arguments) > k else otherwise
+
+
+def first(row: Row, instruction: Instruction) -> Ref:
+    """Where an instruction's first argument is."""
+    return row.ref(instruction.arguments[0])
+
+
+def dims_of(instruction: Instruction, k: int = 1) -> list[int]:
+    """The dimensions that it acts on, its k-th argument."""
+    dims = given(instruction, k, instruction.options.get("dim"))
+    return [dims] if isinstance(dims, int) else list(dims or ())

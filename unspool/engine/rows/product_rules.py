@@ -1,0 +1,72 @@
+"""Row rules of matrix products, convolutions and pools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unspool.engine.rows.labels import SUMMED, Axis, Label, MixedError
+from unspool.engine.rows.nodes import axis_of, same_layout
+from unspool.engine.trace.graph import Node, value
+
+
+def matrix_product(node: Node, labels: dict[Node, Label]) -> Label:
+    """`mm`: rows of the left factor, columns of the right one, or a sum over rows."""
+    left, right = axis_of(node.args[0], labels), axis_of(node.args[1], labels)
+    if left and left.index == 0 and right is None:
+        return left
+    if right and right.index == 1 and left is None:
+        return right
+    if left and right and left.index == 1 and right.index == 0 and same_layout(left, right):
+        return SUMMED
+    raise MixedError("multiplies different rows")
+
+
+def batched_product(node: Node, labels: dict[Node, Label]) -> Label:
+    """`bmm`: each row has a matrix, or rows are lines or columns of shared ones, or a sum over rows."""
+    left, right = axis_of(node.args[0], labels), axis_of(node.args[1], labels)
+    if left and right:
+        if left == right and left.index == 0:
+            return left
+        if left.index == 2 and right.index == 1 and same_layout(left, right):
+            return SUMMED
+    elif left and left.index in (0, 1):
+        return left
+    elif right and right.index in (0, 2):
+        return right
+    raise MixedError("multiplies different rows")
+
+
+def matrix_times_vector(node: Node, labels: dict[Node, Label]) -> Label:
+    """`mv`: lines of a matrix are rows, or a sum over rows."""
+    matrix, vector = axis_of(node.args[0], labels), axis_of(node.args[1], labels)
+    if matrix and matrix.index == 0 and vector is None:
+        return matrix
+    if matrix and matrix.index == 1 and vector and same_layout(matrix, vector):
+        return SUMMED
+    raise MixedError("multiplies different rows")
+
+
+def images(node: Node, labels: dict[Node, Label]) -> Label:
+    """Pools and their like: the first axis is the rows' in all they are given, and each image is worked on alone."""
+    if any(axis_of(each, labels) != Axis(0) or value(each).dim() < 3 for each in node.all_input_nodes):
+        raise MixedError("works across rows")
+    return Axis(0)
+
+
+def convolution(node: Node, labels: dict[Node, Label]) -> Label:
+    """`convolution(images, filters, bias)`: the images are rows, and the filters are shared."""
+    return _filtered(node, labels, node.args[:1], node.args[1:3])
+
+
+def convolution_backward(node: Node, labels: dict[Node, Label]) -> Label:
+    """Gradients of images; those of filters are sums over rows, which `one_of_several` knows."""
+    return _filtered(node, labels, node.args[:2], node.args[2:3])
+
+
+def _filtered(node: Node, labels: dict[Node, Label], images: Any, shared: Any) -> Label:
+    if any(axis_of(each, labels) for each in shared):
+        raise MixedError("multiplies different rows")
+    # An image without an axis for several has its channels in front, which meet.
+    if any(axis_of(each, labels) != Axis(0) or value(each).dim() != value(shared[0]).dim() for each in images):
+        raise MixedError("works across rows")
+    return Axis(0)
