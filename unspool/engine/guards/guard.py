@@ -19,9 +19,10 @@ from typing import Any, cast
 import numpy as np
 from torch import Tensor
 
-from unspool.engine.guards.fingerprint import Fingerprint, Node
+from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.libraries import is_fixed_class
 from unspool.engine.guards.names import is_fixed_module
+from unspool.engine.guards.nodes import Node
 from unspool.engine.guards.slots import Absent, Reader, atom, globals_of
 
 Place = tuple[int, int]
