@@ -1,4 +1,4 @@
-"""What there is to say of how a cell runs: parts, lines, products, memory; and how it is shown."""
+"""The data of an explanation: parts, lines, products, memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that a step reaches, and those of which changes cannot be seen."""
+"""Nodes of the walk: objects that a step reaches, and those that cannot be guarded."""
 
 from __future__ import annotations
 

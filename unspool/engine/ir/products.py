@@ -1,4 +1,4 @@
-"""The matrix products of a program, and what they cost."""
+"""Costs of the matrix products of a program: shapes, how often each runs, FLOPs."""
 
 from __future__ import annotations
 

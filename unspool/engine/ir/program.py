@@ -1,4 +1,4 @@
-"""The parts of a plan in lowered form: short straight programs that emitters take.
+"""Programs: the parts of a plan as straight-line instructions on values, which emitters take.
 
 Instructions are of few kinds. Values are tensors with one row for each row of the batch, but for the `shared` ones,
 which are the same for all rows.

@@ -1,4 +1,4 @@
-"""Folds work into the core, where a compiled loop does it with what it has at hand.
+"""Fuses work of *before* and *after* into a compiled core, by the minimum cut of bytes that cross its border.
 
 A compiled core reads its streamed values from memory and computes with them in registers. What *before* only computes
 for the core is then better computed there, if that means that fewer bytes cross the border; and the same of what
@@ -58,7 +58,7 @@ class _Fold:
         self._before, self._after = self._divided(self._core)
         self._movable = {node for node in self._before if self._is_movable(node)}
         for node in reversed(self._after):
-            # A view is for nothing where it is used, and would have to be written if a step made it.
+            # Views cost nothing at the place of use; as a result of the core, one would have to be written.
             is_free = node.target in VIEWS and not any(user in self._movable for user in node.users)
             if not is_free and self._is_movable(node):
                 self._movable.add(node)

@@ -1,4 +1,7 @@
-"""Which values of the forward pass to keep so that backward repeats no matrix product, and no sum over much more."""
+"""Chooses residuals so that backward repeats no matrix product and no large reduction.
+
+docs/internals.md derives the cut.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
 
     A result is traded for what is computed from it without a product, if that is no larger and the adjoint needs
     nothing else of it: one sum instead of two products, the gates instead of what they are computed from. What a row
-    is reduced to is kept too where it is far smaller: the scores of a memory, and so the weights of its places. Not a
+    is reduced to is kept too where it is far smaller: the scores of an attention, and so its alignments. Not a
     maximum that is compared with what it is the maximum of: computed again, these may be rounded another way.
     """
     wanted = [*trace.d_weights, *trace.d_inputs, *trace.d_state]
@@ -44,7 +47,7 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
 
 
 def is_digest(node: Node, labels: dict[Node, Label]) -> bool:
-    """Whether a node reduces what is much larger in every row."""
+    """Whether a node is a reduction at least `DIGEST` times smaller than its input."""
     if node.target not in REDUCTIONS or _several(node) or not _has_rows(node, labels):
         return False
     return DIGEST * row_bytes(node, labels) <= max(row_bytes(each, labels) for each in node.all_input_nodes)

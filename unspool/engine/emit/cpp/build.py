@@ -1,4 +1,4 @@
-"""Compiles C++ with the system's compiler, and keeps the results for later processes.
+"""Compile cache: builds C++ with the system's compiler, and keeps libraries on disk for later processes.
 
 Binaries are named by a hash of everything that they depend on. They are only ever loaded from a folder that nobody else
 can write to, and only if they are whole: each ends with a checksum of itself.

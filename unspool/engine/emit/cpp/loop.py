@@ -1,4 +1,4 @@
-"""A core as a compiled C++ loop."""
+"""A core as one compiled C++ function that runs all steps of a chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts beside a core: what they do to rows as C++, sums over rows as products, and the rest by torch.
+"""Compiles *before* and *after*: pointwise groups as C++, sums over rows as products, the rest left to torch.
 
 What is not compiled stays an instruction of the program; what is becomes an instruction too, whose operation is a
 compiled function.

@@ -1,4 +1,4 @@
-"""Joins instructions of a program into kernels.
+"""Fuses instructions of a step into kernels: products of the same rows, and the pointwise chains between them.
 
 On a GPU a small operation takes as long as its launch and the gap behind it, so that a step takes as long as it has
 operations. Products of few rows are joined with their neighbours; of the rest, neighbours that compute elements in the

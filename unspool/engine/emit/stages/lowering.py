@@ -1,4 +1,4 @@
-"""Lowers instructions, as they are with a single row."""
+"""Lowers instructions to statements over one row's elements."""
 
 from __future__ import annotations
 
