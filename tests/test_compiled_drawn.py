@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from unspool.engine.emit.cpp.lowering import is_row_sum
 
 from tests.comparison import results, wanting_gradients
 from tests.drawn_cells import DrawnCell
@@ -23,6 +22,7 @@ from unspool.engine import Options
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.protocol import Chunk
+from unspool.engine.emit.stages.lowering import is_row_sum
 from unspool.engine.execute import phase
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.counts import Counts
