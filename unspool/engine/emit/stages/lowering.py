@@ -70,7 +70,7 @@ def _pointwise(row: Row, instruction: Instruction) -> None:
     if operation is aten.add.Tensor and not instruction.options and _joins_product(row, instruction):
         return
     op = op_of(operation)
-    scalar = None if op is None or op.scalar is None else op.scalar
+    scalar = None if op is None else op.scalar
     text, numbers = expression(operation, scalar, arguments, instruction.options, result.dtype)
     assert scalar is not None  # since it has a text
     dtypes = [each.dtype for each in arguments if isinstance(each, Value)]
