@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from unspool.engine.ir.program import Instruction, Program, Rows, Value
-from unspool.engine.trace.graph import aten
+from unspool.engine.trace.graph import aten, is_several
 
 INFIX = {aten.add.Tensor: "+", aten.sub.Tensor: "-", aten.mul.Tensor: "*", aten.div.Tensor: "/"}
 CALLS = {
@@ -134,8 +134,8 @@ def expression(argument: Any) -> str:
         return argument.name
     if isinstance(argument, Rows):
         return f"rows * {argument.times}" if argument.times != 1 else "rows"
-    if isinstance(argument, list):
-        return f"[{', '.join(expression(each) for each in argument)}]"  # pyright: ignore[reportUnknownVariableType]
+    if is_several(argument):
+        return f"[{', '.join(expression(each) for each in argument)}]"
     if isinstance(argument, float) and (argument != argument or argument in (float("inf"), -float("inf"))):
         return f"float('{argument}')"
     if isinstance(argument, torch.device):

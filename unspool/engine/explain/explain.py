@@ -85,7 +85,8 @@ def _direction(call: Call, phase: Phase, name: str) -> Direction:
 def _outer_products(sums: Sequence[OuterSum]) -> Part:
     """What each step would add to gradients that need not be carried; it is computed for all steps at once."""
     terms = [term for each in sums for term in each.terms]
-    return Part(tuple(terms), tuple(dict.fromkeys(factor for term in terms for factor in term.args)), tuple(terms))
+    factors = dict.fromkeys(factor for each in sums for pair in each.factors for factor in pair)
+    return Part(tuple(terms), tuple(factors), tuple(terms))
 
 
 def _emitter(call: Call, phase: Phase) -> tuple[str, dict[str, str], str]:

@@ -18,7 +18,7 @@ from torch import fx
 from unspool.engine import ops
 from unspool.engine.partition.split import Part
 from unspool.engine.rows.labels import SHARED, SUMMED, Axis, Label
-from unspool.engine.trace.graph import is_size, source_of, value
+from unspool.engine.trace.graph import is_several, is_size, number, source_of, value
 
 
 class Kind(Enum):
@@ -160,15 +160,15 @@ def lower(part: Part, labels: dict[fx.Node, Label]) -> Program:
     def argument(each: Any) -> Any:
         if isinstance(each, fx.Node):
             return _rows(each) if is_size(each) else values[each]
-        if isinstance(each, tuple | list):
-            return [argument(item) for item in each]  # pyright: ignore[reportUnknownVariableType]
+        if is_several(each):
+            return [argument(item) for item in each]
         return each
 
     instructions: list[Instruction] = []
     for node in part.nodes:
         if node.target is operator.getitem:
             continue  # one of the results of another instruction
-        several = {user.args[1]: user for user in node.users if user.target is operator.getitem}
+        several = {number(user, 1): user for user in node.users if user.target is operator.getitem}
         values.update((each, as_value(each, labels)) for each in several.values())
         if several:
             unused = Value("_", (), torch.float32)
@@ -207,18 +207,18 @@ _KINDS = {
 
 def _rows(node: fx.Node) -> Rows:
     """What a size is in rows."""
-    return Rows() if node.op == "placeholder" else Rows(int(node.args[1]))  # pyright: ignore[reportArgumentType]
+    return Rows() if node.op == "placeholder" else Rows(number(node, 1))
 
 
 def _values(argument: Any) -> list[Value]:
-    if isinstance(argument, list | tuple):
-        return [found for each in argument for found in _values(each)]  # pyright: ignore[reportUnknownVariableType]
+    if is_several(argument):
+        return [found for each in argument for found in _values(each)]
     return [argument] if isinstance(argument, Value) else []
 
 
 def _text(argument: Any) -> str:
-    if isinstance(argument, list | tuple):
-        return f"[{', '.join(_text(each) for each in argument)}]"  # pyright: ignore[reportUnknownVariableType]
+    if is_several(argument):
+        return f"[{', '.join(_text(each) for each in argument)}]"
     return str(argument)
 
 

@@ -18,7 +18,7 @@ from unspool.engine.partition.mincut import Network
 from unspool.engine.partition.residuals import row_bytes
 from unspool.engine.partition.split import Part, Split, regroup
 from unspool.engine.rows.labels import SHARED, SUMMED, Label
-from unspool.engine.trace.graph import Node, ancestors, aten, is_size
+from unspool.engine.trace.graph import Node, ancestors, aten, is_size, operand
 
 
 def fold(
@@ -130,7 +130,7 @@ class _Fold:
 
     def _is_movable(self, node: Node) -> bool:
         if node.target is operator.getitem:
-            return self._is_movable(node.args[0])  # pyright: ignore[reportArgumentType]
+            return self._is_movable(operand(node, 0))
         results = _pieces(node) or [node]
         if node.target in self._fixed:
             return False
@@ -143,7 +143,7 @@ class _Fold:
 
     def _is_summed_product(self, value: Node) -> bool:
         """Whether a product sums over the rows of a value: a sum beside it is had for nothing."""
-        products = [user for user in value.users if user.target is aten.mm.default and user.args[1] is value]
+        products = [user for user in value.users if user.target is aten.mm.default and operand(user, 1) is value]
         return any(self._labels[user] == SUMMED for user in products)
 
     def _bytes(self, node: Node) -> int | None:

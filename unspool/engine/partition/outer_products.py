@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unspool.engine.execute.layout import Layout
 from unspool.engine.rows.labels import Axis, Label
-from unspool.engine.trace.graph import Node, aten, is_call, terms_of, value
+from unspool.engine.trace.graph import Node, aten, is_call, operand, terms_of, value
 from unspool.engine.trace.trace import Trace
 
 
@@ -33,14 +33,13 @@ class OuterSum:
     @property
     def factors(self) -> list[tuple[Node, Node]]:
         """What has to be known of every row and step: columns and lines."""
-        return [term.args for term in self.terms]
+        return [(operand(term, 0), operand(term, 1)) for term in self.terms]
 
 
 def outer_sums(trace: Trace, labels: dict[Node, Label]) -> list[OuterSum]:
     """The states of a trace whose gradients are such sums."""
     found: list[OuterSum] = []
-    gradients: list[tuple[Node, Node]] = list(zip(trace.d_new_state, trace.d_state, strict=True))
-    for number, (carried, handed_on) in enumerate(gradients):
+    for number, (carried, handed_on) in enumerate(zip(trace.d_new_state, trace.d_state, strict=True)):
         if not is_call(handed_on, aten.add.Tensor) or handed_on.kwargs:
             continue
         terms = terms_of(handed_on)
@@ -57,7 +56,8 @@ def _is_outer(term: Node, like: Node, labels: dict[Node, Label]) -> bool:
     if not is_call(term, aten.bmm.default) or len(term.users) != 1:
         return False
     same = value(term).shape == value(like).shape and value(term).dtype == value(like).dtype
-    return same and value(term.args[0]).shape[2] == 1 and all(labels[factor] == Axis(0) for factor in term.args)
+    column, line = operand(term, 0), operand(term, 1)
+    return same and value(column).shape[2] == 1 and labels[column] == labels[line] == Axis(0)
 
 
 def add_outer(

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from unspool.engine.ops import VIEWS, is_pointwise
 from unspool.engine.partition.residuals import DIGEST, is_digest, row_bytes
 from unspool.engine.rows.labels import SUMMED, Label
-from unspool.engine.trace.graph import Node, ancestors, descendants, invariants, is_size
+from unspool.engine.trace.graph import Node, ancestors, descendants, invariants, is_size, operand
 from unspool.engine.trace.trace import Trace
 
 
@@ -86,7 +86,7 @@ def split(
     rest = [node for node in nodes if node not in same and node not in total]
     in_core = {node for node in rest if node in moving and node in sequential}
     # The results of an operation with several stay together with it.
-    in_core |= {node for node in rest if node.target is operator.getitem and node.args[0] in in_core}
+    in_core |= {node for node in rest if node.target is operator.getitem and operand(node, 0) in in_core}
     after = [node for node in rest if node in moving and node not in in_core]
     in_core |= _digested(after, in_core, {*wanted, *new_carried}, labels)
     core = [node for node in rest if node in in_core]

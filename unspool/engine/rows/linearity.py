@@ -6,15 +6,13 @@ applied to each chunk's sum or to the sum of all, with the same result.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from unspool.engine.ops import Linear, op_of
 from unspool.engine.rows.labels import SUMMED, Axis, Label, MixedError
 from unspool.engine.rows.nodes import is_zero
-from unspool.engine.trace.graph import Node, aten, value
+from unspool.engine.trace.graph import Node, argument, aten, operand, value
 
 
 def follow_sums(node: Node, labels: dict[Node, Label]) -> Label:
@@ -23,7 +21,7 @@ def follow_sums(node: Node, labels: dict[Node, Label]) -> Label:
     Raises:
         MixedError: if the node does not treat them linearly, or uses them in a row.
     """
-    tensors: list[Any] = [each for each in node.all_input_nodes if each in labels]
+    tensors = [each for each in node.all_input_nodes if each in labels]
     summed = [each for each in tensors if labels[each] == SUMMED]
     others = [each for each in tensors if labels[each] != SUMMED]
     result = value(node)
@@ -36,18 +34,19 @@ def follow_sums(node: Node, labels: dict[Node, Label]) -> Label:
     raise MixedError("does not treat a sum over rows linearly")
 
 
-def _is_linear(node: Node, linear: Linear | None, tensors: list[Any], summed: list[Any]) -> bool:
+def _is_linear(node: Node, linear: Linear | None, tensors: list[Node], summed: list[Node]) -> bool:
     """Whether an operation is linear in the sums among its tensors."""
     match linear:
         case Linear.ALL:
-            numbers = node.target in (aten.add.Tensor, aten.sub.Tensor) and len(tensors) != len({*node.args[:2]})
+            adds = node.target in (aten.add.Tensor, aten.sub.Tensor)
+            numbers = adds and len(tensors) != len({argument(node, 0), argument(node, 1)})
             return not numbers and all(each in summed or is_zero(each) for each in tensors)
         case Linear.FIRST:
-            return summed == [node.args[0]]
+            return summed == [argument(node, 0)]
         case Linear.EACH:
             return len(summed) == 1
         case Linear.PUT:
-            return summed == [node.args[2]] and is_zero(node.args[0])
+            return summed == [operand(node, 2)] and is_zero(operand(node, 0))
         case Linear.CHOSEN:
             return all(each in summed or is_zero(each) for each in node.args[1:])
         case None:

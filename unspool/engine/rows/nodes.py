@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, fx
 
 from unspool.engine.rows.labels import Axis, Label, MixedError
-from unspool.engine.trace.graph import Node, aten, value
+from unspool.engine.trace.graph import Node, argument, aten, is_several, value
 
 
 def has_rows(tensor: Any) -> bool:
     """Whether a size of a tensor, or of one of several, has the rows in it."""
-    if isinstance(tensor, tuple | list):
-        return any(has_rows(each) for each in tensor)  # pyright: ignore[reportUnknownVariableType]
+    if is_several(tensor):
+        return any(has_rows(each) for each in tensor)
     return isinstance(tensor, Tensor) and any(isinstance(size, torch.SymInt) for size in tensor.shape)
 
 
@@ -28,8 +28,8 @@ def axis_in(tensor: Any) -> Axis | None:
 
 def result_axis(node: Node) -> int:
     """The axis of the rows in what a node computes."""
-    result: Any = value(node)
-    results: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
+    result = value(node)
+    results = result if is_several(result) else [result]
     axes = {axis.index for each in results if (axis := axis_in(each))}
     if len(axes) != 1:
         raise MixedError("loses the axis of the rows")
@@ -53,7 +53,7 @@ def row_inputs(node: Node, labels: dict[Node, Label]) -> list[tuple[Node, Axis]]
     return found
 
 
-def axis_of(node: Any, labels: dict[Node, Label]) -> Axis | None:
+def axis_of(node: Node, labels: dict[Node, Label]) -> Axis | None:
     """The axis of a node's rows, if it has any."""
     label = labels.get(node)
     return label if isinstance(label, Axis) else None
@@ -69,4 +69,4 @@ def is_zero(node: Any) -> bool:
     if not isinstance(node, fx.Node):
         return False
     makes: dict[Any, int] = {aten.full.default: 1, aten.scalar_tensor.default: 0}
-    return node.target in makes and bool(node.args[makes[node.target]] == 0)
+    return node.target in makes and bool(argument(node, makes[node.target]) == 0)

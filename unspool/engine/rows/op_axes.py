@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.engine.trace.graph import Node, value
+from unspool.engine.trace.graph import Node, argument, operand, value
 
 
 def second(node: Node) -> Any:
     """The second argument."""
-    return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    return argument(node, 1, node.kwargs.get("dim"))
 
 
 def second_or_first_axis(node: Node) -> Any:
     """The second argument, else the first axis."""
-    return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    return argument(node, 1, node.kwargs.get("dim", 0))
 
 
 def second_or_last_axis(node: Node) -> Any:
     """The second argument, else the last axis."""
-    return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", -1)
+    return argument(node, 1, node.kwargs.get("dim", -1))
 
 
 def third_or_first_axis(node: Node) -> Any:
     """The third argument, else the first axis."""
-    return node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0)
+    return argument(node, 2, node.kwargs.get("dim", 0))
 
 
 def third_or_last_axis(node: Node) -> Any:
     """The third argument, else the last axis."""
-    return node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", -1)
+    return argument(node, 2, node.kwargs.get("dim", -1))
 
 
 def all_axes(node: Node) -> Any:
@@ -44,10 +44,10 @@ def last_two(node: Node) -> Any:
 
 def rolled(node: Node) -> Any:
     """Those of `roll`, which rolls the flattened tensor if it is told none."""
-    return node.args[2] if len(node.args) > 2 and node.args[2] else None
+    return argument(node, 2) or None
 
 
 def padded(node: Node) -> Any:
     """Those that `constant_pad_nd` pads: two numbers for each, from the last one on."""
-    given: Any = node.args[0]
-    return [value(given).dim() - 1 - k for k in range(len(node.args[1]) // 2)]
+    rank = value(operand(node, 0)).dim()
+    return [rank - 1 - k for k in range(len(argument(node, 1)) // 2)]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from unspool.engine.rows.labels import SUMMED, Axis, Label, MixedError
 from unspool.engine.rows.nodes import axis_of, same_layout
-from unspool.engine.trace.graph import Node, value
+from unspool.engine.trace.graph import Node, argument, operand, value
 
 
 def matrix_product(node: Node, labels: dict[Node, Label]) -> Label:
     """`mm`: rows of the left factor, columns of the right one, or a sum over rows."""
-    left, right = axis_of(node.args[0], labels), axis_of(node.args[1], labels)
+    left, right = axis_of(operand(node, 0), labels), axis_of(operand(node, 1), labels)
     if left and left.index == 0 and right is None:
         return left
     if right and right.index == 1 and left is None:
@@ -23,7 +21,7 @@ def matrix_product(node: Node, labels: dict[Node, Label]) -> Label:
 
 def batched_product(node: Node, labels: dict[Node, Label]) -> Label:
     """`bmm`: each row has a matrix, or rows are lines or columns of shared ones, or a sum over rows."""
-    left, right = axis_of(node.args[0], labels), axis_of(node.args[1], labels)
+    left, right = axis_of(operand(node, 0), labels), axis_of(operand(node, 1), labels)
     if left and right:
         if left == right and left.index == 0:
             return left
@@ -38,7 +36,7 @@ def batched_product(node: Node, labels: dict[Node, Label]) -> Label:
 
 def matrix_times_vector(node: Node, labels: dict[Node, Label]) -> Label:
     """`mv`: lines of a matrix are rows, or a sum over rows."""
-    matrix, vector = axis_of(node.args[0], labels), axis_of(node.args[1], labels)
+    matrix, vector = axis_of(operand(node, 0), labels), axis_of(operand(node, 1), labels)
     if matrix and matrix.index == 0 and vector is None:
         return matrix
     if matrix and matrix.index == 1 and vector and same_layout(matrix, vector):
@@ -55,18 +53,18 @@ def images(node: Node, labels: dict[Node, Label]) -> Label:
 
 def convolution(node: Node, labels: dict[Node, Label]) -> Label:
     """`convolution(images, filters, bias)`: the images are rows, and the filters are shared."""
-    return _filtered(node, labels, node.args[:1], node.args[1:3])
+    return _filtered(labels, [operand(node, 0)], operand(node, 1), argument(node, 2))
 
 
 def convolution_backward(node: Node, labels: dict[Node, Label]) -> Label:
     """Gradients of images; those of filters are sums over rows, which `one_of_several` knows."""
-    return _filtered(node, labels, node.args[:2], node.args[2:3])
+    return _filtered(labels, [operand(node, 0), operand(node, 1)], operand(node, 2))
 
 
-def _filtered(node: Node, labels: dict[Node, Label], images: Any, shared: Any) -> Label:
-    if any(axis_of(each, labels) for each in shared):
+def _filtered(labels: dict[Node, Label], images: list[Node], filters: Node, bias: Node | None = None) -> Label:
+    if axis_of(filters, labels) or (bias is not None and axis_of(bias, labels)):
         raise MixedError("multiplies different rows")
     # An image without an axis for several has its channels in front, which meet.
-    if any(axis_of(each, labels) != Axis(0) or value(each).dim() != value(shared[0]).dim() for each in images):
+    if any(axis_of(each, labels) != Axis(0) or value(each).dim() != value(filters).dim() for each in images):
         raise MixedError("works across rows")
     return Axis(0)

@@ -9,7 +9,6 @@ docs/internals.md has the induction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from torch import fx
 
@@ -19,7 +18,7 @@ from unspool.engine.rows.labels import SHARED, SUMMED, Axis, Label, MixedError
 from unspool.engine.rows.linearity import follow_sums
 from unspool.engine.rows.nodes import axis_in, has_rows, is_zero
 from unspool.engine.rows.rules import aligned, along
-from unspool.engine.trace.graph import Node, aten, is_size, line_of_node, value
+from unspool.engine.trace.graph import Node, argument, aten, is_size, line_of_node, value
 
 
 def follow_rows(graph: fx.Graph, rows: Node) -> dict[Node, Label]:
@@ -44,7 +43,7 @@ def follow_rows(graph: fx.Graph, rows: Node) -> dict[Node, Label]:
     return labels
 
 
-def check_result_rows(labels: dict[Node, Label], per_row: Iterable[Any], sums: Iterable[Any]) -> None:
+def check_result_rows(labels: dict[Node, Label], per_row: Iterable[Node | None], sums: Iterable[Node | None]) -> None:
     """Raises unless results have their rows in front, and gradients of weights are sums over rows."""
     for node in per_row:
         if node is not None and labels[node] != Axis(0):
@@ -62,10 +61,10 @@ def _check_sizes(node: Node) -> None:
     if not sizes:
         return
     op = op_of(node.target)
-    told: list[Any] = [] if op is None or op.shape_at is None else node.args[op.shape_at]
+    told = () if op is None or op.shape_at is None else argument(node, op.shape_at)
     if any(each not in told for each in sizes):
         raise MixedError("computes with the number of rows", Code.ROW_COUNT)
-    if node.target is aten.full.default and isinstance(node.args[1], fx.Node):
+    if node.target is aten.full.default and isinstance(argument(node, 1), fx.Node):
         raise MixedError("computes with the number of rows", Code.ROW_COUNT)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from unspool.engine.rows.labels import SUMMED, Axis, Label, MixedError
 from unspool.engine.rows.nodes import axis_of, dims_of, result_axis, row_inputs
-from unspool.engine.trace.graph import Node, aten, value
+from unspool.engine.trace.graph import Node, argument, aten, number, operand, operands, value
 
 
 def aligned(node: Node, labels: dict[Node, Label]) -> Label:
@@ -40,9 +40,9 @@ def along(node: Node, labels: dict[Node, Label], dims: Any) -> Label:
 
 def one_of_several(node: Node, labels: dict[Node, Label]) -> Label:
     """One result of an operation with several."""
-    source: Any = node.args[0]
+    source = operand(node, 0)
     label = labels[source]
-    if source.target is aten.convolution_backward.default and node.args[1] != 0:
+    if source.target is aten.convolution_backward.default and number(node, 1) != 0:
         return SUMMED
     assert isinstance(label, Axis)
     return Axis(result_axis(node), label.outer, label.inner)
@@ -50,7 +50,7 @@ def one_of_several(node: Node, labels: dict[Node, Label]) -> Label:
 
 def reshaped(node: Node, labels: dict[Node, Label]) -> Label:
     """Finds the rows again after a reshape, by the number of elements in front of them."""
-    source: Any = node.args[0]
+    source = operand(node, 0)
     axis = axis_of(source, labels)
     assert axis is not None
     index = result_axis(node)
@@ -65,25 +65,25 @@ def reshaped(node: Node, labels: dict[Node, Label]) -> Label:
 
 def moved(node: Node, labels: dict[Node, Label]) -> Label:
     """Axes change places, appear or vanish, and elements stay together."""
-    axis = axis_of(node.args[0], labels)
+    axis = axis_of(operand(node, 0), labels)
     assert axis is not None
     return Axis(result_axis(node), axis.outer, axis.inner)
 
 
 def squeezed(node: Node, labels: dict[Node, Label]) -> Label:
     """An axis of size 1 vanishes; that of the rows would, of one row alone."""
-    axis = axis_of(node.args[0], labels)
+    source = operand(node, 0)
+    axis = axis_of(source, labels)
     assert axis is not None
-    if axis.index in dims_of(node.args[1], value(node.args[0]).dim()):
+    if axis.index in dims_of(argument(node, 1), value(source).dim()):
         raise MixedError("depends on the number of rows")
     return moved(node, labels)
 
 
 def joined(node: Node, labels: dict[Node, Label]) -> Label:
     """`cat`: pieces without rows cannot stand beside pieces with rows, but along the axis that joins them."""
-    pieces: Any = node.args[0]
-    dim = (node.args[1] if len(node.args) > 1 else 0) % value(node).dim()
-    axes = {axis_of(piece, labels) for piece in pieces}
+    dim = argument(node, 1, 0) % value(node).dim()
+    axes = {axis_of(piece, labels) for piece in operands(node, 0)}
     if len(axes) != 1:
         raise MixedError("joins different rows")
     (axis,) = axes
@@ -95,8 +95,7 @@ def joined(node: Node, labels: dict[Node, Label]) -> Label:
 
 def stacked(node: Node, labels: dict[Node, Label]) -> Label:
     """`stack`: all pieces have their rows along the same axis."""
-    pieces: Any = node.args[0]
-    axes = {axis_of(piece, labels) for piece in pieces}
+    axes = {axis_of(piece, labels) for piece in operands(node, 0)}
     if len(axes) != 1:
         raise MixedError("joins different rows")
     (axis,) = axes

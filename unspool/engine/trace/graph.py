@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeAlias, TypeGuard
 
 import torch
 from torch import Tensor, fx
@@ -15,13 +15,50 @@ from unspool.engine.reasons import TORCH, Line
 
 aten = torch.ops.aten
 
-Node: TypeAlias = Any
-"""An `fx.Node`, for code that looks into its arguments, which fx declares to be nearly anything."""
+Node: TypeAlias = fx.Node
+"""One operation, input or result. fx declares its arguments to be nearly anything: say below what one should be."""
 
 
-def value(node: fx.Node) -> Any:
-    """What the tracer saw a node compute: a tensor without data, or a number."""
+def value(node: Node) -> Any:
+    """What the tracer saw a node compute: a number, or one or several tensors without data, with symbols for sizes."""
     return node.meta["val"]
+
+
+def operand(node: Node, k: int) -> Node:
+    """The k-th argument of a node, which is a node."""
+    found = node.args[k]
+    assert isinstance(found, fx.Node), f"argument {k} of {node.target} is no node: {found}"
+    return found
+
+
+def operands(node: Node, k: int) -> list[Node]:
+    """The k-th argument of a node, which is a list of nodes."""
+    found = argument(node, k)
+    assert is_several(found), f"argument {k} of {node.target} is no list: {found}"
+    assert all(isinstance(each, fx.Node) for each in found), f"argument {k} of {node.target} has others than nodes"
+    return list(found)
+
+
+def number(node: Node, k: int) -> int:
+    """The k-th argument of a node, which is a whole number: an axis, say."""
+    found = node.args[k]
+    assert isinstance(found, int), f"argument {k} of {node.target} is no number: {found}"
+    return found
+
+
+def argument(node: Node, k: int, otherwise: Any = None) -> Any:
+    """The k-th argument of a node, which may be anything; `otherwise` if it was not given."""
+    return node.args[k] if len(node.args) > k else otherwise
+
+
+def sliced(node: Node) -> slice[Any, Any, Any]:
+    """What a `slice` takes of its axis."""
+    return slice(*node.args[2:])
+
+
+def is_several(argument: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether an argument, or what a node computes, is a list or tuple of others."""
+    return isinstance(argument, tuple | list)
 
 
 def calls(graph: fx.Graph, *targets: Any) -> list[Node]:
@@ -30,7 +67,7 @@ def calls(graph: fx.Graph, *targets: Any) -> list[Node]:
     return [node for node in nodes if node.target in targets] if targets else nodes
 
 
-def is_call(node: Any, *targets: Any) -> bool:
+def is_call(node: Any, *targets: Any) -> TypeGuard[Node]:
     """Whether `node` calls one of `targets`."""
     return isinstance(node, fx.Node) and node.op == "call_function" and node.target in targets
 
@@ -45,9 +82,9 @@ def is_random(node: fx.Node) -> bool:
     return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
-def ancestors(nodes: Iterable[fx.Node | None], stop: Collection[fx.Node] = ()) -> set[fx.Node]:
+def ancestors(nodes: Iterable[Node | None], stop: Collection[Node] = ()) -> set[Node]:
     """`nodes` and everything they are computed from, not looking past `stop`."""
-    found: set[fx.Node] = set()
+    found: set[Node] = set()
     waiting = [node for node in nodes if node is not None]
     while waiting:
         node = waiting.pop()
@@ -58,7 +95,7 @@ def ancestors(nodes: Iterable[fx.Node | None], stop: Collection[fx.Node] = ()) -
     return found
 
 
-def descendants(graph: fx.Graph, nodes: Iterable[fx.Node], stop: Collection[fx.Node] = ()) -> set[fx.Node]:
+def descendants(graph: fx.Graph, nodes: Iterable[Node], stop: Collection[Node] = ()) -> set[Node]:
     """`nodes` and everything that is computed from them; the nodes in `stop` are not computed but given."""
     found = set(nodes)
     for node in graph.nodes:
@@ -94,7 +131,7 @@ def insert(before: Node, target: Callable[..., Any], *args: Any, **kwargs: Any) 
     """A new node in front of `before`, with its value and the source line that `before` came from."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(target, args, kwargs)
-    given, named = fx.map_arg((args, kwargs), value)  # pyright: ignore[reportArgumentType]
+    given, named = fx.map_arg(node.args, value), fx.map_arg(node.kwargs, value)
     if target is operator.getitem:
         node.meta["val"] = target(*given)
     else:
@@ -106,13 +143,13 @@ def insert(before: Node, target: Callable[..., Any], *args: Any, **kwargs: Any) 
     return node
 
 
-def replace(node: fx.Node, by: fx.Node) -> None:
+def replace(node: Node, by: fx.Node) -> None:
     """Lets everything that used `node` use `by`, and removes `node`."""
     node.replace_all_uses_with(by)
     node.graph.erase_node(node)
 
 
-def hoist_invariants(graph: fx.Graph, weights: Collection[fx.Node]) -> None:
+def hoist_invariants(graph: fx.Graph, weights: Collection[Node]) -> None:
     """Moves what depends on weights alone in front of everything else."""
     nodes = invariants(graph, weights)
     first = next((node for node in graph.nodes if node.op == "call_function" and node not in nodes), None)

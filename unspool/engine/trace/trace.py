@@ -10,6 +10,7 @@ from torch import Tensor, fx
 
 from unspool.engine.execute.operands import Operands
 from unspool.engine.trace.gradient_reach import Connections
+from unspool.engine.trace.graph import argument
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Trace:
         self._final = self._results()
 
     def _results(self) -> tuple[list[Any], ...]:
-        return self._final or self.graph.output_node().args[0]  # pyright: ignore[reportReturnType]
+        return self._final or argument(self.graph.output_node(), 0)
 
     @property
     def outputs(self) -> list[fx.Node]:

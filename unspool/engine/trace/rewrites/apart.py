@@ -12,6 +12,7 @@ from torch import fx
 
 from unspool.engine.trace.graph import (
     Node,
+    argument,
     aten,
     calls,
     descendants,
@@ -19,6 +20,9 @@ from unspool.engine.trace.graph import (
     insert,
     invariants,
     is_call,
+    number,
+    operand,
+    operands,
     replace,
     terms_of,
     value,
@@ -28,7 +32,7 @@ from unspool.engine.trace.graph import (
 def take_dropout_apart(graph: fx.Graph) -> None:
     """Draws a dropout's mask without looking at what it will be applied to."""
     for node in calls(graph, aten.native_dropout.default):
-        given, rate, training = node.args
+        given, rate, training = operand(node, 0), argument(node, 1), argument(node, 2)
         if not training or rate in (0, 1):
             continue
         ones = insert(node, aten.full_like.default, given, 1)
@@ -37,7 +41,7 @@ def take_dropout_apart(graph: fx.Graph) -> None:
         kept = insert(node, aten.mul.Tensor, given, mask)
         scaled = insert(node, aten.mul.Tensor, kept, 1 / (1 - rate))
         for user in list(node.users):
-            replace(user, (scaled, mask)[user.args[1]])
+            replace(user, (scaled, mask)[number(user, 1)])
         graph.erase_node(node)
 
 
@@ -45,10 +49,10 @@ def take_convolutions_apart(graph: fx.Graph) -> None:
     """Computes the gradients of a convolution's input and of its weights by themselves: only the first is carried."""
     for node in calls(graph, aten.convolution_backward.default):
         for user in list(node.users):
-            number = user.args[1]
-            mask = [k == number for k in range(3)]
-            alone = insert(node, node.target, *node.args[:-1], mask)
-            replace(user, insert(node, operator.getitem, alone, number))
+            which = number(user, 1)
+            mask = [k == which for k in range(3)]
+            alone = insert(node, aten.convolution_backward.default, *node.args[:-1], mask)
+            replace(user, insert(node, operator.getitem, alone, which))
         graph.erase_node(node)
 
 
@@ -56,13 +60,14 @@ def split_concat_products(graph: fx.Graph, weights: Collection[Node], carried: I
     """`concat([x, h]) @ kernel` becomes `x @ kernel[:n] + h @ kernel[n:]` where `h` is carried and `x` is not."""
     shared, dependent = invariants(graph, weights), descendants(graph, carried)
     for product in calls(graph, aten.mm.default):
-        joined, matrix = product.args
+        joined, matrix = operand(product, 0), operand(product, 1)
         if not is_call(joined, aten.cat.default) or matrix not in shared or not _is_last_axis(joined):
             continue
-        if any(value(piece).dim() != 2 for piece in joined.args[0]):
+        pieces = operands(joined, 0)
+        if any(value(piece).dim() != 2 for piece in pieces):
             continue
         groups: list[list[Node]] = []
-        for piece in joined.args[0]:
+        for piece in pieces:
             if groups and (groups[-1][-1] in dependent) == (piece in dependent):
                 groups[-1].append(piece)
             else:
@@ -90,16 +95,16 @@ def narrow_products(graph: fx.Graph, weights: Collection[Node]) -> None:
     """
     shared = invariants(graph, weights)
     for product in calls(graph, aten.mm.default):
-        users = list(product.users)
-        sliced = all(is_call(user, aten.slice.Tensor) and user.args[1] in (1, -1) for user in users)
-        if product.args[1] not in shared or not sliced or any(len(user.args) > 4 for user in users):
+        users, matrix = list(product.users), operand(product, 1)
+        sliced = all(is_call(user, aten.slice.Tensor) and number(user, 1) in (1, -1) for user in users)
+        if matrix not in shared or not sliced or any(len(user.args) > 4 for user in users):
             continue
-        ranges = sorted((user.args[2], user.args[3]) for user in users)
+        ranges = sorted((argument(user, 2), argument(user, 3)) for user in users)
         if any(end > start for (_, end), (start, _) in pairwise(ranges)):
             continue  # they overlap: that would be more work
         for user in users:
-            part = insert(user, aten.slice.Tensor, product.args[1], 1, *user.args[2:4])
-            replace(user, insert(user, aten.mm.default, product.args[0], part))
+            part = insert(user, aten.slice.Tensor, matrix, 1, *user.args[2:4])
+            replace(user, insert(user, aten.mm.default, operand(product, 0), part))
         graph.erase_node(product)
     hoist_invariants(graph, weights)
 
@@ -107,9 +112,9 @@ def narrow_products(graph: fx.Graph, weights: Collection[Node]) -> None:
 def sum_rows_last(graph: fx.Graph) -> None:
     """A sum over rows and other axes becomes one over the others, which every row has to itself, and one over rows."""
     for node in calls(graph, aten.sum.dim_IntList):
-        given, dims, *rest = node.args
-        shape, keep = value(given).shape, bool(rest and rest[0])
-        over = [dim % len(shape) for dim in dims]
+        given, keep = operand(node, 0), bool(argument(node, 2))
+        shape = value(given).shape
+        over: list[int] = [dim % len(shape) for dim in argument(node, 1)]
         others = [dim for dim in over if isinstance(shape[dim], int)]
         if len(others) + 1 != len(over) or not others or node.kwargs:
             continue
@@ -126,13 +131,13 @@ def stay_in_half(graph: fx.Graph, carried: Iterable[Node]) -> None:
     """
     dependent = descendants(graph, carried)
     for rounded in calls(graph, aten._to_copy.default):
-        product = rounded.args[0]
+        product = operand(rounded, 0)
         if not is_call(product, aten.mul.Tensor) or len(product.users) != 1 or product.kwargs:
             continue
         found = _carried_factor(product, dependent)
         if found is None or not isinstance(found[1], fx.Node) or not is_call(found[0], aten._to_copy.default):
             continue
-        d, half = found[0].args[0], value(rounded).dtype
+        d, half = operand(found[0], 0), value(rounded).dtype
         if d in dependent and value(d).dtype == half and half in (torch.bfloat16, torch.float16):
             factor = insert(rounded, aten._to_copy.default, found[1], dtype=half)
             replace(rounded, insert(rounded, aten.mul.Tensor, d, factor))
@@ -154,12 +159,12 @@ def reassociate(graph: fx.Graph, carried: Iterable[Node]) -> None:
             continue  # numbers alone do not cost a pass
         if _result_dtype(a, b, node) != value(node).dtype:
             continue
-        first, second = (a, b) if isinstance(a, fx.Node) else (b, a)
+        operation, first, second = aten.mul.Tensor, *((a, b) if isinstance(a, fx.Node) else (b, a))
         if node.target is aten.div.Tensor:
-            first, second = a, b
+            operation, first, second = aten.div.Tensor, a, b
             if not isinstance(a, fx.Node):
                 continue
-        factor = insert(node, node.target, first, second)
+        factor = insert(node, operation, first, second)
         node.args = (d, factor)
         node.target = aten.mul.Tensor
 
@@ -181,16 +186,15 @@ def sum_apart(graph: fx.Graph, carried: Iterable[Node]) -> None:
         replace(total, result)
 
 
-def _is_last_axis(joined: Any) -> bool:
-    axis = joined.args[1] if len(joined.args) > 1 else 0
-    return axis in (1, -1) and value(joined).dim() == 2
+def _is_last_axis(joined: Node) -> bool:
+    return argument(joined, 1, 0) in (1, -1) and value(joined).dim() == 2
 
 
-def _carried_factor(node: Any, dependent: set[Node]) -> tuple[Node, Any] | None:
+def _carried_factor(node: Node, dependent: set[Node]) -> tuple[Node, Any] | None:
     """The factor of a product that is carried and the one that is not, if there is one of each."""
     if not is_call(node, aten.mul.Tensor, aten.div.Tensor) or node.kwargs:
         return None
-    a, b = node.args
+    a, b = argument(node, 0), argument(node, 1)
     if a in dependent and b not in dependent:
         return a, b
     if b in dependent and a not in dependent and node.target is aten.mul.Tensor:

@@ -7,7 +7,18 @@ from typing import Any
 
 from torch import SymInt, Tensor, fx
 
-from unspool.engine.trace.graph import Node, ancestors, aten, calls, is_call, is_random, replace, value
+from unspool.engine.trace.graph import (
+    Node,
+    ancestors,
+    argument,
+    aten,
+    calls,
+    is_call,
+    is_random,
+    operand,
+    replace,
+    value,
+)
 
 
 def drop_identities(graph: fx.Graph) -> None:
@@ -27,10 +38,10 @@ def _unchanged(node: Node) -> Node | None:
         aten.lift_fresh.default,
     )
     if is_call(node, *copies):
-        return node.args[0]
-    if is_call(node, aten.t.default) and is_call(node.args[0], aten.t.default):
-        return node.args[0].args[0]
-    neutral = {
+        return operand(node, 0)
+    if is_call(node, aten.t.default) and is_call(operand(node, 0), aten.t.default):
+        return operand(operand(node, 0), 0)
+    neutral: dict[Any, int] = {
         aten.mul.Tensor: 1,
         aten.mul.Scalar: 1,
         aten.div.Tensor: 1,
@@ -50,19 +61,19 @@ def _unchanged(node: Node) -> Node | None:
         aten.squeeze.dims,
         aten._to_copy.default,
     )
-    given = node.args[1 if is_call(node, aten.slice_scatter.default) else 0] if node.args else None
+    given = argument(node, 1 if is_call(node, aten.slice_scatter.default) else 0)
     if not isinstance(given, fx.Node) or not isinstance(value(given), Tensor) or not isinstance(value(node), Tensor):
         return None
     if is_call(node, aten.squeeze.dim, aten.squeeze.dims):
-        dims: Any = node.args[1]
+        dims = argument(node, 1)
         sizes = [value(given).shape[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
         if any(isinstance(size, SymInt) for size in sizes):
             return None  # of one row it would do something
     does_nothing = is_call(node, *shapes_only) or (
         node.target in neutral
         and not node.kwargs
-        and isinstance(node.args[1], int | float)
-        and node.args[1] == neutral[node.target]
+        and isinstance(argument(node, 1), int | float)
+        and argument(node, 1) == neutral[node.target]
     )
     return given if does_nothing and _alike(value(given), value(node)) else None
 

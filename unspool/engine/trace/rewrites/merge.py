@@ -18,7 +18,10 @@ from unspool.engine.trace.graph import (
     insert,
     invariants,
     is_call,
+    number,
+    operand,
     replace,
+    sliced,
     terms_of,
     value,
 )
@@ -31,15 +34,15 @@ def merge_products(
     shared, core = invariants(graph, weights), _core(graph, carried, new_carried)
     by_rows: dict[Node, list[Node]] = defaultdict(list)
     for product in calls(graph, aten.mm.default):
-        if product in core and product.args[1] in shared:
-            by_rows[product.args[0]].append(product)
+        if product in core and operand(product, 1) in shared:
+            by_rows[operand(product, 0)].append(product)
     for products in by_rows.values():
         if len(products) == 1:
             continue
-        first, rows = products[0], products[0].args[0]  # which may have been merged itself by now
+        first, rows = products[0], operand(products[0], 0)  # which may have been merged itself by now
         hoist_invariants(graph, weights)
         products = _as_they_lie(products)
-        matrix = insert(first, aten.cat.default, [each.args[1] for each in products], 1)
+        matrix = insert(first, aten.cat.default, [operand(each, 1) for each in products], 1)
         product = insert(first, aten.mm.default, rows, matrix)
         widths = [value(each).shape[1] for each in products]
         parts = insert(first, aten.split_with_sizes.default, product, widths, 1)
@@ -60,13 +63,13 @@ def merge_sums(
         products = [
             each
             for each in terms
-            if is_call(each, aten.mm.default) and each in core and each.args[1] in shared and len(each.users) == 1
+            if is_call(each, aten.mm.default) and each in core and operand(each, 1) in shared and len(each.users) == 1
         ]
         if len(products) < 2 or any(value(each).dtype != value(total).dtype for each in terms):
             continue
         hoist_invariants(graph, weights)
-        joined = insert(total, aten.cat.default, [each.args[0] for each in products], 1)
-        matrix = insert(total, aten.cat.default, [each.args[1] for each in products], 0)
+        joined = insert(total, aten.cat.default, [operand(each, 0) for each in products], 1)
+        matrix = insert(total, aten.cat.default, [operand(each, 1) for each in products], 0)
         merged = insert(total, aten.mm.default, joined, matrix)
         for each in terms:
             if each not in products:
@@ -80,10 +83,10 @@ def _as_they_lie(products: list[Node]) -> list[Node]:
     places: dict[Node, tuple[int, int]] = {}
     bases: dict[Node, int] = {}
     for product in products:
-        matrix, start = product.args[1], 0
-        if is_call(matrix, aten.slice.Tensor) and len(matrix.args) == 4 and matrix.args[1] == 1:
-            start = slice(*matrix.args[2:]).indices(value(matrix.args[0]).shape[1])[0]
-            matrix = matrix.args[0]
+        matrix, start = operand(product, 1), 0
+        if is_call(matrix, aten.slice.Tensor) and len(matrix.args) == 4 and number(matrix, 1) == 1:
+            whole = operand(matrix, 0)
+            matrix, start = whole, sliced(matrix).indices(value(whole).shape[1])[0]
         places[product] = (bases.setdefault(matrix, len(bases)), start)
     return sorted(products, key=places.__getitem__)
 

@@ -10,7 +10,22 @@ import torch
 from torch import Tensor, fx
 
 from unspool.engine.reasons import CannotPlanError, Code
-from unspool.engine.trace.graph import Node, aten, calls, insert, is_call, is_size, replace, terms_of, value
+from unspool.engine.trace.graph import (
+    Node,
+    argument,
+    aten,
+    calls,
+    insert,
+    is_call,
+    is_size,
+    number,
+    operand,
+    operands,
+    replace,
+    sliced,
+    terms_of,
+    value,
+)
 
 
 def name_sizes(graph: fx.Graph, rows: Node) -> None:
@@ -66,7 +81,7 @@ def use_one_name(graph: fx.Graph) -> None:
 
     Every view becomes a reshape, which works on any strides, so that copies made for it are not needed.
     """
-    names = {
+    names: dict[Any, Any] = {
         aten.view.default: aten.reshape.default,
         aten._unsafe_view.default: aten.reshape.default,
         aten.unsafe_split.Tensor: aten.split.Tensor,
@@ -79,41 +94,42 @@ def use_one_name(graph: fx.Graph) -> None:
 def flatten_concats(graph: fx.Graph) -> None:
     """`concat([concat([a, b]), c])` along one axis becomes `concat([a, b, c])`."""
     for node in calls(graph, aten.cat.default):
-        axis = _axis(node)
+        axis, given = _axis(node), operands(node, 0)
         pieces: list[Node] = []
-        for piece in node.args[0]:
+        for piece in given:
             inner = (
                 is_call(piece, aten.cat.default) and _axis(piece) == axis and value(piece).dtype == value(node).dtype
             )
-            pieces += piece.args[0] if inner else [piece]
-        if len(pieces) > len(node.args[0]):
+            pieces += operands(piece, 0) if inner else [piece]
+        if len(pieces) > len(given):
             replace(node, insert(node, aten.cat.default, pieces, axis))
 
 
 def cut_once(graph: fx.Graph) -> None:
     """`x[a:b][c:d]` along one axis becomes one slice of `x`."""
     for node in calls(graph, aten.slice.Tensor):
-        inner = node.args[0]
+        inner = operand(node, 0)
         if not is_call(inner, aten.slice.Tensor) or any(len(each.args) != 4 for each in (node, inner)):
             continue
-        of, axis = inner.args[0], inner.args[1] % value(inner).dim()
+        of, axis = operand(inner, 0), number(inner, 1) % value(inner).dim()
         size = value(of).shape[axis]
-        if node.args[1] % value(node).dim() != axis or not isinstance(size, int):
+        if number(node, 1) % value(node).dim() != axis or not isinstance(size, int):
             continue
-        kept = range(size)[slice(*inner.args[2:])][slice(*node.args[2:])]
+        kept = range(size)[sliced(inner)][sliced(node)]
         replace(node, insert(node, aten.slice.Tensor, of, axis, kept.start, kept.stop))
 
 
 def join_cuts(graph: fx.Graph) -> None:
     """Neighbouring slices of a tensor, put together again, become one slice, or the tensor itself."""
     for node in calls(graph, aten.cat.default):
-        first, axis = node.args[0][0], _axis(node)
-        if not all(is_call(each, aten.slice.Tensor) and len(each.args) == 4 for each in node.args[0]):
+        pieces, axis = operands(node, 0), _axis(node)
+        if not all(is_call(each, aten.slice.Tensor) and len(each.args) == 4 for each in pieces):
             continue
-        of, size = first.args[0], value(first.args[0]).shape[axis]
-        if not isinstance(size, int) or any(each.args[0] is not of or each.args[1] != axis for each in node.args[0]):
+        of = operand(pieces[0], 0)
+        size = value(of).shape[axis]
+        if not isinstance(size, int) or any(operand(each, 0) is not of or number(each, 1) != axis for each in pieces):
             continue
-        cuts = [slice(*each.args[2:]).indices(size)[:2] for each in node.args[0]]
+        cuts = [sliced(each).indices(size)[:2] for each in pieces]
         if any(start > end for start, end in cuts) or any(one[1] != two[0] for one, two in itertools.pairwise(cuts)):
             continue
         start, end = cuts[0][0], cuts[-1][1]
@@ -121,7 +137,7 @@ def join_cuts(graph: fx.Graph) -> None:
 
 
 def _axis(concat: Node) -> int:
-    axis = concat.args[1] if len(concat.args) > 1 else concat.kwargs.get("dim", 0)
+    axis = argument(concat, 1, concat.kwargs.get("dim", 0))
     assert isinstance(axis, int)
     return axis % value(concat).dim()
 
@@ -135,21 +151,17 @@ def join_slices(graph: fx.Graph) -> None:
         if node.kwargs or not node.users:
             continue
         terms = terms_of(node)
-        pieces = sorted(
-            (each.args[3], each.args[4], each.args[2], each)
-            for each in terms
-            if is_call(each, aten.slice_backward.default)
-        )
-        if len(pieces) != len(terms):
+        if not all(is_call(each, aten.slice_backward.default) for each in terms):
             continue
+        pieces = sorted((number(each, 3), number(each, 4), number(each, 2), each) for each in terms)
         ends = [0, *(end for _, end, *_ in pieces)]
         dims = {dim for _, _, dim, _ in pieces}
         whole: Tensor = value(node)
-        if len(dims) == 1 and all(each.args[5] == 1 for *_, each in pieces):
+        if len(dims) == 1 and all(number(each, 5) == 1 for *_, each in pieces):
             (dim,) = dims
             starts = [start for start, *_ in pieces]
             if starts == ends[:-1] and ends[-1] >= whole.shape[dim]:
-                replace(node, insert(node, aten.cat.default, [each.args[0] for *_, each in pieces], dim))
+                replace(node, insert(node, aten.cat.default, [operand(each, 0) for *_, each in pieces], dim))
 
 
 FILLED: dict[Any, Any] = {
