@@ -34,7 +34,15 @@ from unspool.engine.guards.names import (
     names_of,
     nested,
 )
-from unspool.engine.guards.nodes import UNSEEN, CannotGuardError, Node, content_of, joined, kind_name, read_attributes
+from unspool.engine.guards.nodes import (
+    UNSEEN,
+    CannotGuardError,
+    Reached,
+    content_of,
+    joined,
+    kind_name,
+    read_attributes,
+)
 from unspool.engine.guards.slots import HOOKS, Absent, atom, attributes_of, globals_of, slots_of
 
 MOST_NODES = 20_000
@@ -69,7 +77,7 @@ class Fingerprint:
         """The tensors that the step may read, parameters and buffers of its modules among them, always in one order."""
         self.codes: dict[int, types.CodeType] = {}
         """The code that may run in a step, by its identity."""
-        self.nodes: list[Node] = []
+        self.nodes: list[Reached] = []
         self.read: dict[int, tuple[str, ...]] = {}
         """The names that are read of Python modules and among the globals of functions, by the number of their node."""
         self._numbers: dict[int, int] = {}
@@ -144,20 +152,20 @@ class Fingerprint:
             raise CannotGuardError(f"more than {MOST_NODES} objects can be reached from the step, {path} among them")
         if isinstance(value, Tensor):
             self.tensors.append(value)
-            self.nodes.append(Node(value, path, None, [], parent))
+            self.nodes.append(Reached(value, path, None, [], parent))
             ordinary = type(value) in (Tensor, nn.Parameter, nn.Buffer)
             kind = Tensor if ordinary else type(value)
             look = (kind, value.shape, value.dtype, value.device, value.requires_grad)
             self._entries.append((number, TENSOR, look))
             if ordinary and value.__dict__:
-                self.nodes[number] = Node(value, path, read_attributes, list(value.__dict__), parent)
+                self.nodes[number] = Reached(value, path, read_attributes, list(value.__dict__), parent)
                 self._queue.append((number, tolerant))
             return number
         if isinstance(value, types.ModuleType):
-            self.nodes.append(Node(value, path, None, [], parent))
+            self.nodes.append(Reached(value, path, None, [], parent))
             self._entries.append((number, "", value.__name__))
         elif (content := content_of(value, path)) is not None:
-            self.nodes.append(Node(value, path, content, [""], parent, by_content=True))
+            self.nodes.append(Reached(value, path, content, [""], parent, by_content=True))
             self._entries.append((number, "", (value.__class__, *content(value))))
             return number
         else:
@@ -166,7 +174,7 @@ class Fingerprint:
             if opaque and not tolerant:
                 raise CannotGuardError(f"{path or 'the cell'}, a {kind_name(value)}, whose changes cannot be seen")
             read, names = (None, []) if slots is None or opaque else slots
-            self.nodes.append(Node(value, path, read, names, parent))
+            self.nodes.append(Reached(value, path, read, names, parent))
             self._entries.append((number, "", Same(value.__class__)))
             if opaque:
                 self._entries.append((number, "itself", Same(value)))
@@ -251,7 +259,7 @@ class Fingerprint:
             for place, (slot, each) in enumerate(zip(node.names, node.slots(), strict=True)):
                 self._emit(number, slot, each, place, tolerant)
 
-    def _check_keys(self, node: Node) -> None:
+    def _check_keys(self, node: Reached) -> None:
         """A step is traced on a copy of the cell, which is not found where the cell itself is a key."""
         keys: list[Any] = list(node.value)
         for key in keys:
@@ -304,7 +312,7 @@ class Fingerprint:
             slots = slots_of(kind)
             assert slots is not None
             number = self._numbers[id(kind)] = len(self.nodes)
-            self.nodes.append(Node(kind, kind.__qualname__, *slots, parent))
+            self.nodes.append(Reached(kind, kind.__qualname__, *slots, parent))
             self._visit_class(number, kind, made=False)
 
     def _name_or_wait(self, number: int, name: str, value: Any, place: int, *, implied: bool) -> None:

@@ -28,7 +28,7 @@ class CannotGuardError(Exception):
 
 
 @dataclass(frozen=True)
-class Node:
+class Reached:
     """An object that the step reaches.
 
     Args:

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Collection
 from typing import Any
 
-from unspool.engine.ir.program import Instruction, lower
+from unspool.engine.ir.program import Instruction, lower_part
 from unspool.engine.ops import PRODUCTS, VIEWS
 from unspool.engine.partition.mincut import Network
 from unspool.engine.partition.residuals import row_bytes
@@ -65,7 +65,7 @@ class _Fold:
 
     def run(self) -> Split:
         split = self._split
-        outside = self._cut().source_side(most=True)
+        outside = self._network().source_side(most=True)
         core = {*self._core, *(node for node in (*self._before, *self._after) if node not in outside)}
         before, after = self._divided(core)
         order = [*split.before.nodes, *split.core.nodes, *split.after.nodes]
@@ -80,7 +80,7 @@ class _Fold:
         before = [node for node in left if node in needed]
         return before, [node for node in [*left, *split.after.nodes] if node not in core and node not in before]
 
-    def _cut(self) -> Network:
+    def _network(self) -> Network:
         """A network in which the source's side is outside of the core."""
         network, before, after = Network(), set(self._before), set(self._after)
         for node in self._core:
@@ -136,7 +136,7 @@ class _Fold:
             return False
         inputs = tuple(dict.fromkeys(each for each in node.all_input_nodes if not is_size(each)))
         part = Part((node, *_pieces(node)), inputs, tuple(results))
-        instructions = lower(part, self._labels).instructions
+        instructions = lower_part(part, self._labels).instructions
         if any(self._labels[each] == SUMMED for each in results):
             return all(map(self._is_row_sum, instructions)) and not any(map(self._is_summed_product, inputs))
         return all(map(self._has_form, instructions))

@@ -1,6 +1,6 @@
 """Minimum cut of a flow network: which side each thing is on so that the least has to cross.
 
-docs/internals.md says what is cut, and why the cheapest cut is the fewest bytes.
+docs/internals.md says what is cut, and why the smallest cut is the fewest bytes.
 """
 
 from __future__ import annotations

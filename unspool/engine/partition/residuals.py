@@ -1,6 +1,6 @@
 """Chooses residuals so that backward repeats no matrix product and no large reduction.
 
-docs/internals.md derives the cut.
+docs/internals.md says why each trade is right.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
     kept |= {node for node in here if is_digest(node, labels) and not _is_compared(node, needed)}
     for node in here:
         if node in kept:
-            kept = _cut(node, kept, needed, forward, labels)
+            kept = _in_pieces(node, kept, needed, forward, labels)
         elif (is_pointwise(node.target) or node.target in REDUCTIONS) and _has_rows(node, labels):
             traded = {each for each in node.all_input_nodes if each in kept}
             if (
@@ -41,7 +41,7 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
                 and _bytes(labels, node) <= _bytes(labels, *traded)
             ):
                 kept = kept - traded | {node}
-                kept = _cut(node, kept, needed, forward, labels)
+                kept = _in_pieces(node, kept, needed, forward, labels)
     still_needed = ancestors(wanted, stop={*known, *kept})
     return [node for node in trace.graph.nodes if node in kept and node in still_needed]
 
@@ -70,7 +70,9 @@ DIGEST = 8
 """How many times smaller a sum must be than what it is computed from, for it to be kept in its stead."""
 
 
-def _cut(node: Node, kept: set[Node], needed: set[Node], forward: set[Node], labels: dict[Node, Label]) -> set[Node]:
+def _in_pieces(
+    node: Node, kept: set[Node], needed: set[Node], forward: set[Node], labels: dict[Node, Label]
+) -> set[Node]:
     """`kept` with the pieces of `node` instead of it, if pieces are all that is needed of it."""
     users = _users(node, needed)
     pieces = {piece for user in users for piece in (_users(user, needed) if _several(user) else {user})}

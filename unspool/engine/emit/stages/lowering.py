@@ -19,7 +19,7 @@ MOST_HEADS = 16
 """Products by this many matrices at most are written out one by one."""
 
 
-def lower(row: Row, instruction: Instruction) -> None:
+def lower_instruction(row: Row, instruction: Instruction) -> None:
     """Adds the statements of one instruction to `row`.
 
     Raises:
@@ -45,7 +45,7 @@ def has_form(instruction: Instruction) -> bool:
     try:
         for k, value in enumerate(dict.fromkeys(instruction.uses())):
             row.give(value, Place.SHARED if value.shared else Place.STREAMED, k)
-        lower(row, instruction)
+        lower_instruction(row, instruction)
         row.finish()
     except CannotEmitError:
         return False
