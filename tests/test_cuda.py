@@ -26,7 +26,10 @@ from unspool.engine.execute import plain
 from unspool.engine.run import run
 from unspool.structure import flatten, map_structure
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.compiled,
+]
 
 POLICIES = [Keep(), Recompute(), Checkpoint(every=5)]
 PLANNED = sorted({*ZOO, *USER_CELLS} - {"device", "locked_dropout", "branching", "clockwork"})

@@ -28,7 +28,10 @@ from unspool.decode.free_running import LOOKS, FreeRunning
 from unspool.engine.emit.graphs.graphed import Graphed
 from unspool.structure import flatten
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.compiled,
+]
 
 B, V, E, H, S, END = 5, 9, 4, 6, 3, 2
 LENGTHS = [3, 1, 2, 3, 2]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unspool.engine.emit.cuda.join import join_pointwise
-from unspool.engine.emit.cuda.kernel import Kernel
+from unspool.engine.emit.cuda.kernel import Kernel, with_functions
 from unspool.engine.emit.cuda.pointwise import Pointwise
 from unspool.engine.emit.python import as_python
 from unspool.engine.ir.program import Instruction, Kind, Program, Value
@@ -170,6 +170,27 @@ def test_numbers_have_the_type_of_what_they_meet() -> None:
     (kernel,) = kernels(joined(program))
     assert "((float)(0.1))" in kernel.source
     assert "((float)(-(1.0 / 0.0)))" in kernel.source
+
+
+def test_functions_stand_before_the_kernels_that_call_them() -> None:
+    gates = Program((x,), (pointwise(aten.sigmoid.default, a, x), pointwise(aten.neg.default, b, a)), (b,))
+    (kernel,) = kernels(joined(gates))
+    assert "const float a_ = unspool::sigmoid(x_);" in kernel.source
+    functions = with_functions(kernel.source).removesuffix(kernel.source)
+    assert "T sigmoid(T x) { return T(1) / (T(1) + ::exp(-x)); }" in functions
+    sums = Program((x, y), (pointwise(aten.add.Tensor, a, x, y), pointwise(aten.neg.default, b, a)), (b,))
+    (kernel,) = kernels(joined(sums))
+    assert with_functions(kernel.source) == kernel.source
+
+
+def test_truths_are_taken_to_the_type_of_what_they_meet() -> None:
+    mask = vector("mask", dtype=torch.bool)
+    program = Program(
+        (x, mask), (pointwise(aten.mul.Tensor, a, x, mask), pointwise(aten.where.self, b, mask, a, x)), (b,)
+    )
+    (kernel,) = kernels(check(program, torch.randn(3, 4), torch.rand(3, 4) < 0.5))
+    assert "const float a_ = x_ * ((float)mask_);" in kernel.source
+    assert "const float b_ = (mask_ ? a_ : x_);" in kernel.source
 
 
 @pytest.mark.parametrize("dim", [-1, 1])

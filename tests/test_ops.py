@@ -24,12 +24,12 @@ from unspool.engine.ir.program import Instruction, Value
 from unspool.engine.ir.program import Kind as InstructionKind
 from unspool.engine.ops.arguments import dims_of, first
 from unspool.engine.ops.scalar import Given, Numbers, Scalar
-from unspool.engine.ops.table import OPS, Kind, Op, kind_of, register
+from unspool.engine.ops.table import OPS, Op, OpKind, kind_of, register
 from unspool.engine.rows import op_axes
 from unspool.engine.rows.rules import aligned
 from unspool.engine.trace.graph import aten
 
-POINTWISE = (Kind.POINTWISE, Kind.COMPARISON, Kind.CAST)
+POINTWISE = (OpKind.POINTWISE, OpKind.COMPARISON, OpKind.CAST)
 ROWS = pytest.mark.parametrize("op", OPS.values(), ids=lambda op: str(op.target))
 
 # -- what emitters lack ------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ WITHOUT_CUDA = {
 
 
 def test_what_compiled_loops_lack() -> None:
-    compiled = {op.target for op in OPS.values() if op.scalar or op.lowering or op.kind is Kind.PRODUCT}
+    compiled = {op.target for op in OPS.values() if op.scalar or op.lowering or op.kind is OpKind.PRODUCT}
     assert OPS.keys() - compiled == WITHOUT_CPP
 
 
@@ -187,7 +187,7 @@ def test_a_row_is_whole(op: Op) -> None:
     else:
         assert op.scalar is None
         assert not op.lacks
-    if op.kind is Kind.REDUCTION:
+    if op.kind is OpKind.REDUCTION:
         assert op.axes
         assert op.lowering
 
@@ -200,13 +200,13 @@ def test_what_torch_says_is_pointwise_is(op: Op) -> None:
 
 def test_an_operation_has_one_row() -> None:
     with pytest.raises(ValueError, match=r"aten\.tanh\.default is in the table already"):
-        register(Op(aten.tanh.default, Kind.POINTWISE, aligned))
+        register(Op(aten.tanh.default, OpKind.POINTWISE, aligned))
 
 
 def test_an_operation_without_a_row_is_what_torch_says() -> None:
-    assert kind_of(aten.hypot.default) is Kind.POINTWISE
-    assert kind_of(aten.linalg_svd.default) is Kind.OTHER
-    assert kind_of(print) is Kind.OTHER
+    assert kind_of(aten.hypot.default) is OpKind.POINTWISE
+    assert kind_of(aten.linalg_svd.default) is OpKind.OTHER
+    assert kind_of(print) is OpKind.OTHER
 
 
 DTYPES = {Numbers.REAL: torch.float64, Numbers.WHOLE: torch.int64, Numbers.TRUTH: torch.bool}
@@ -276,7 +276,7 @@ def check(operation: Callable[[Tensor, Tensor], Tensor]) -> None:
 def test_a_row_is_all_that_a_pointwise_operation_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     target = aten.hypot.default
     assert target not in OPS
-    row = Op(target, Kind.POINTWISE, aligned, scalar=Scalar("unspool::sqrt({0} * {0} + {1} * {1})"))
+    row = Op(target, OpKind.POINTWISE, aligned, scalar=Scalar("unspool::sqrt({0} * {0} + {1} * {1})"))
     monkeypatch.setitem(OPS, target, row)
     check(torch.hypot)
     x, y, z = (Value(name, (4,), torch.float32) for name in "xyz")
@@ -293,7 +293,7 @@ def test_a_row_is_all_that_a_reduction_needs(monkeypatch: pytest.MonkeyPatch) ->
 
     target = aten.aminmax.default
     assert target not in OPS
-    row = Op(target, Kind.REDUCTION, axes=op_axes.second, lowering=least_and_most)
+    row = Op(target, OpKind.REDUCTION, axes=op_axes.second, lowering=least_and_most)
     monkeypatch.setitem(OPS, target, row)
 
     def centred(h: Tensor, x: Tensor) -> Tensor:

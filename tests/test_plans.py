@@ -29,7 +29,7 @@ from unspool import (
 from unspool.engine import Options, Request
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.phase import Phase
-from unspool.engine.ir.program import Kind, lower
+from unspool.engine.ir.program import Kind, lower_part
 from unspool.engine.plans import cache, making
 from unspool.engine.plans.plan import Plan
 from unspool.engine.run import prepare
@@ -46,7 +46,7 @@ def call_of(cell: Any, inputs: Any, state: Any, dtype: torch.dtype = torch.float
 def instructions(plan: Plan, phase: Phase) -> tuple[int, ...]:
     """How many are in before, core and after."""
     return tuple(
-        len(lower(getattr(phase.split, part), plan.labels).instructions) for part in ("before", "core", "after")
+        len(lower_part(getattr(phase.split, part), plan.labels).instructions) for part in ("before", "core", "after")
     )
 
 

@@ -18,7 +18,7 @@ from unspool.engine.emit.protocol import Chunk
 from unspool.engine.emit.python import as_python, fuse
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
-from unspool.engine.ir.program import Instruction, Kind, Program, Rows, Value, lower
+from unspool.engine.ir.program import Instruction, Kind, Program, RowCount, Value, lower_part
 from unspool.engine.trace.graph import aten
 
 CPU = torch.device("cpu")
@@ -199,7 +199,7 @@ def test_what_is_not_needed_any_more_is_let_go() -> None:
 
 def test_numbers_and_sizes_are_written_as_they_are() -> None:
     made = rows("made", 2)
-    steps = (instruction(aten.full.default, [[Rows(2), 2], float("-inf")], made, dtype=torch.float32, device=CPU),)
+    steps = (instruction(aten.full.default, [[RowCount(2), 2], float("-inf")], made, dtype=torch.float32, device=CPU),)
     (found,) = as_python(Program((), steps, (made,)), "part", CPU)[0](3)
     assert found.shape == (6, 2)
     assert found.isinf().all()
@@ -210,7 +210,7 @@ def test_a_program_as_it_is_printed() -> None:
     steps = (
         PRODUCT,
         instruction(aten.split_with_sizes.default, [P, [2, 2], 1], left, unused),
-        instruction(aten.full.default, [[3, Rows(2)], 0.5], wide, dtype=torch.float64),
+        instruction(aten.full.default, [[3, RowCount(2)], 0.5], wide, dtype=torch.float64),
         instruction(aten.add.Tensor, [left, 1], Y, alpha=2),
     )
     assert str(Program((H, M), steps, (Y, wide))) == (
@@ -242,7 +242,7 @@ def test_the_parts_of_a_small_cell_as_they_are_printed() -> None:
     cell = Small()
     call = call_of(cell, torch.zeros(4, 5, 2, dtype=torch.float64), cell.zero_state(5, torch.float64))
     phase = call.plan.inference.forward
-    before, after = (str(lower(part, call.plan.labels)) for part in (phase.split.before, phase.split.after))
+    before, after = (str(lower_part(part, call.plan.labels)) for part in (phase.split.before, phase.split.after))
     assert before == (
         """\
 (arg2_1: float64[rows, 2], arg0_1: float64[2, 3])
@@ -299,7 +299,7 @@ def test_instructions_know_the_line_they_came_from() -> None:
 
     cell = Own()
     call = call_of(cell, torch.zeros(4, 5, 3), cell.zero_state(5, torch.float32), torch.float32)
-    program = lower(call.plan.inference.forward.split.core, call.plan.labels)
+    program = lower_part(call.plan.inference.forward.split.core, call.plan.labels)
     assert {each.source for each in program.instructions} == {"h = torch.tanh(x + h)"}
 
 
@@ -338,7 +338,7 @@ def test_values_whose_rows_are_not_in_front(counts: list[int]) -> None:
     h, wide, back, new = rows("h", 3), rows("w", 3, axis=1, times=2), rows("k", 3, axis=1), rows("n", 3)
     picked = rows("p", 3)
     steps = (
-        instruction(aten.slice.Tensor, [wide, 1, 0, Rows()], back),
+        instruction(aten.slice.Tensor, [wide, 1, 0, RowCount()], back),
         instruction(aten.t.default, [back], picked),
         instruction(aten.add.Tensor, [h, picked], new),
     )

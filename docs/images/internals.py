@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[float, float, str, str]] = {
     "cache": (7.2, 2, "plans/", "cache, fast path;\nguards/ say if it holds"),
     "trace": (7.2, 4.4, "trace/", "step and adjoint\nas one graph"),
     "rows": (10.8, 4.4, "rows/", "proof that rows\ndo not meet"),
-    "partition": (14.4, 4.4, "partition/", "before, core, after;\nresiduals by min-cut"),
+    "partition": (14.4, 4.4, "partition/", "before, core, after;\nwhat backward keeps"),
     "emit": (18.0, 4.4, "emit/", "core as C++, CUDA\ngraph or Python (ir/)"),
     "forward": (10.8, 2, "execute/", "forward: chunks,\nresiduals put aside"),
     "backward": (14.4, 2, "execute/", "backward: chunks,\nlast one first"),

@@ -1,4 +1,4 @@
-"""Nobody slows down unknowingly: a fallback warns, tells the log, or is an error, as the user wants."""
+"""Fallbacks are said: each warns, goes to the log, or is an error under `strict`."""
 
 from __future__ import annotations
 

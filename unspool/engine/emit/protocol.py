@@ -16,7 +16,7 @@ from torch import Tensor, fx
 
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core, lower_core
-from unspool.engine.ir.program import Kind, Program, Value, lower
+from unspool.engine.ir.program import Kind, Program, Value, lower_part
 from unspool.engine.partition.split import Split
 from unspool.engine.reasons import Reason
 from unspool.engine.rows.labels import Label
@@ -176,7 +176,7 @@ class Emitter(ABC):
         Raises:
             CannotEmitError: if it cannot.
         """
-        before, after = (Beside(lower(part, labels)) for part in (split.before, split.after))
+        before, after = (Beside(lower_part(part, labels)) for part in (split.before, split.after))
         return Emitted(split, self.core(lower_core(split, labels), device), before, after)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from unspool.engine.ir.program import Instruction, Program, Rows, Value
+from unspool.engine.ir.program import Instruction, Program, RowCount, Value
 from unspool.engine.trace.graph import aten, is_several
 
 INFIX = {aten.add.Tensor: "+", aten.sub.Tensor: "-", aten.mul.Tensor: "*", aten.div.Tensor: "/"}
@@ -132,7 +132,7 @@ def expression(argument: Any) -> str:
     """An argument as Python."""
     if isinstance(argument, Value):
         return argument.name
-    if isinstance(argument, Rows):
+    if isinstance(argument, RowCount):
         return f"rows * {argument.times}" if argument.times != 1 else "rows"
     if is_several(argument):
         return f"[{', '.join(expression(each) for each in argument)}]"

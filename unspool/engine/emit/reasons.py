@@ -1,4 +1,4 @@
-"""Why an emitter does not run a core."""
+"""The error by which an emitter declines a core, with its reason."""
 
 from __future__ import annotations
 

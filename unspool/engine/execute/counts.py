@@ -1,4 +1,4 @@
-"""How many rows each step has."""
+"""Row counts: how many rows run at each step of a chunk, and where each step starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A planned loop once more, step by step and by ordinary autograd: for gradients of gradients."""
+"""Gradients of gradients: the loop replayed step by step under ordinary autograd."""
 
 from __future__ import annotations
 

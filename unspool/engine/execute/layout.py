@@ -1,4 +1,4 @@
-"""Which rows run at which step, and where they are in a batch.
+"""Ragged layout: which rows run at which step, and where they are in a batch.
 
 Rows are sorted by length, longest first: the rows that run at a step are then the first ones, and no step touches a
 row that has ended. What the parts of a plan work on are the rows of several steps one after another, without padding:

@@ -11,7 +11,7 @@ from torch import Tensor, fx
 from unspool.engine.emit.protocol import Beside, Chunk, Emitted, Emitter, Group
 from unspool.engine.emit.python import as_python
 from unspool.engine.execute.counts import Counts
-from unspool.engine.ir.program import lower
+from unspool.engine.ir.program import lower_part
 from unspool.engine.partition.split import Part
 from unspool.engine.rows.labels import SHARED, Label
 
@@ -32,7 +32,7 @@ class Parts:
     def __init__(self, emitter: Emitter, emitted: Emitted, labels: dict[fx.Node, Label], device: torch.device) -> None:
         split = emitted.split
         self.emitter, self.split, self.core = emitter, split, emitted.core
-        invariant, total = (Beside(lower(part, labels)) for part in (split.invariant, split.total))
+        invariant, total = (Beside(lower_part(part, labels)) for part in (split.invariant, split.total))
         self._invariant = _Function("invariant", split.invariant, invariant, device)
         self._before = _Function("before", split.before, emitted.before, device)
         self._after = _Function("after", split.after, emitted.after, device)

@@ -11,7 +11,7 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.phase import Phase
 from unspool.engine.explain.explanation import Direction, Explanation, Extent, Kept, Line, MemoryUse
 from unspool.engine.ir.products import RUNS, products_of
-from unspool.engine.ir.program import lower, operation_name
+from unspool.engine.ir.program import lower_part, operation_name
 from unspool.engine.memory.policies import Memory
 from unspool.engine.partition.outer_products import OuterSum
 from unspool.engine.partition.split import Part
@@ -61,14 +61,14 @@ def _extent(call: Call) -> Extent:
 
 def _direction(call: Call, phase: Phase, name: str) -> Direction:
     labels, rows = call.plan.labels, call.layout.rows(0, call.layout.steps)
-    programs = {part: lower(getattr(phase.split, part), labels) for part in RUNS}
+    programs = {part: lower_part(getattr(phase.split, part), labels) for part in RUNS}
     counts = {part: len(program.instructions) for part, program in programs.items()}
     products = [each for part, program in programs.items() for each in products_of(program, name, part, rows)]
     if name == "backward":
-        outer = lower(_outer_products(call.schedule.outer), labels)
+        outer = lower_part(_outer_products(call.schedule.outer), labels)
         counts["after"] += len(outer.instructions)
         products += products_of(outer, name, "after", rows)
-    draws = lower(call.plan.draws, labels) if name != "backward" else None
+    draws = lower_part(call.plan.draws, labels) if name != "backward" else None
     emitter, passed_over, source = _emitter(call, phase)
     return Direction(
         **counts,

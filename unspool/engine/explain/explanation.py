@@ -1,4 +1,4 @@
-"""What there is to say of how a cell runs: parts, lines, products, memory; and how it is shown."""
+"""The data of an explanation: parts, lines, products, memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unspool.engine.reasons import Reason
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from unspool.engine.ir.products import Product
+    from unspool.engine.ir.products import ProductCost
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Direction:
     after: int
     total: int
     draws: int
-    products: tuple[Product, ...]
+    products: tuple[ProductCost, ...]
     operations: tuple[str, ...]
     program: str
     emitter: str
@@ -171,7 +171,7 @@ class Explanation:
         return None if self.reason is None else self.reason.advice
 
     @property
-    def products(self) -> tuple[Product, ...]:
+    def products(self) -> tuple[ProductCost, ...]:
         """Every matrix product of the call."""
         directions = (self.forward, self.again, self.backward)
         return tuple(product for each in directions if each is not None for product in each.products)

@@ -9,55 +9,44 @@ cannot be read by it, and may change.
 from __future__ import annotations
 
 import abc
-import contextvars
 import decimal
 import operator
-import random
 import sys
-import threading
 import types
 import weakref
 from collections import deque
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from unspool.cells.building import Buildable
 from unspool.engine.guards.libraries import Same, is_fixed_class, methods_of
-from unspool.engine.guards.names import TORCH, is_fixed, is_fixed_module, names_of, nested
-from unspool.engine.guards.slots import BYTES, HOOKS, Absent, Reader, atom, attributes_of, globals_of, slots_of
+from unspool.engine.guards.names import (
+    CALLED_BY_TORCH,
+    MAKING,
+    READ_BY_LOOPS,
+    SHOWING,
+    TORCH,
+    is_fixed,
+    is_fixed_module,
+    names_of,
+    nested,
+)
+from unspool.engine.guards.nodes import (
+    UNSEEN,
+    CannotGuardError,
+    Reached,
+    content_of,
+    joined,
+    kind_name,
+    read_attributes,
+)
+from unspool.engine.guards.slots import HOOKS, Absent, atom, attributes_of, globals_of, slots_of
 
 MOST_NODES = 20_000
 """Objects that a step may reach; beyond that, to look at all of them would take longer than the loop."""
-MOST_BYTES = 1 << 16
-"""Bytes of an array that is compared by content at every call."""
-
-CALLED_BY_TORCH = {"forward", "backward", "setup_context", "jvp", "vjp", "vmap"}
-"""Methods that run without being named by the step."""
-MAKING = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__del__", "__class_getitem__"}
-SHOWING = {
-    "_abc_impl",
-    "__repr__",
-    "__str__",
-    "__doc__",
-    "__module__",
-    "__annotations__",
-    "__reduce__",
-    "__reduce_ex__",
-}
-"""Names that every class has and that change no number."""
-READ_BY_LOOPS = {"output_size", "state_size", "row_buffers", "training"}
-UNSEEN: tuple[type, ...] = (
-    *(random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator),
-    *(type(lru_cache(len)), contextvars.ContextVar, threading.local),
-)
-"""Objects with something inside that no slot shows: the state of a generator, a cache."""
-
 
 Key = tuple[tuple[int, str, Hashable], ...]
 """For each slot of each object, by the number of the object: what tells its value from others."""
@@ -65,31 +54,6 @@ TENSOR, SPECIAL = " as a tensor", "special methods"
 """The slots under which a tensor's shape, and the special methods of a library's class, are noted."""
 UNREAD = (TENSOR, SPECIAL)
 """What a step that runs again need not find unchanged: it is given its tensors, and tracers patch modules."""
-
-
-class CannotGuardError(Exception):
-    """The step reads something of which it cannot be told whether it has changed. The text names it."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """An object that the step reaches.
-
-    Args:
-        value: the object.
-        path: how people refer to it.
-        read: lists the values of its slots; None if it has none to be compared.
-        names: the names of the slots.
-        parent: the number of the node through which it was reached, and its place among that one's slots.
-        by_content: whether what `read` returns is compared by value, not by identity.
-    """
-
-    value: Any
-    path: str
-    read: Reader | None
-    names: list[str]
-    parent: tuple[int, int]
-    by_content: bool = False
 
 
 class Fingerprint:
@@ -113,7 +77,7 @@ class Fingerprint:
         """The tensors that the step may read, parameters and buffers of its modules among them, always in one order."""
         self.codes: dict[int, types.CodeType] = {}
         """The code that may run in a step, by its identity."""
-        self.nodes: list[Node] = []
+        self.nodes: list[Reached] = []
         self.read: dict[int, tuple[str, ...]] = {}
         """The names that are read of Python modules and among the globals of functions, by the number of their node."""
         self._numbers: dict[int, int] = {}
@@ -153,7 +117,7 @@ class Fingerprint:
     def _place(self, number: int, slot: str) -> str:
         """A slot by name; for one of a container, the container."""
         inside = slot == TENSOR or slot.startswith(("[", " "))
-        return _joined(self.nodes[number].path, "" if inside else slot)
+        return joined(self.nodes[number].path, "" if inside else slot)
 
     # -- marks --------------------------------------------------------------------------------------------------------
 
@@ -188,29 +152,29 @@ class Fingerprint:
             raise CannotGuardError(f"more than {MOST_NODES} objects can be reached from the step, {path} among them")
         if isinstance(value, Tensor):
             self.tensors.append(value)
-            self.nodes.append(Node(value, path, None, [], parent))
+            self.nodes.append(Reached(value, path, None, [], parent))
             ordinary = type(value) in (Tensor, nn.Parameter, nn.Buffer)
             kind = Tensor if ordinary else type(value)
             look = (kind, value.shape, value.dtype, value.device, value.requires_grad)
             self._entries.append((number, TENSOR, look))
             if ordinary and value.__dict__:
-                self.nodes[number] = Node(value, path, _read_attributes, list(value.__dict__), parent)
+                self.nodes[number] = Reached(value, path, read_attributes, list(value.__dict__), parent)
                 self._queue.append((number, tolerant))
             return number
         if isinstance(value, types.ModuleType):
-            self.nodes.append(Node(value, path, None, [], parent))
+            self.nodes.append(Reached(value, path, None, [], parent))
             self._entries.append((number, "", value.__name__))
-        elif (content := _content_of(value, path)) is not None:
-            self.nodes.append(Node(value, path, content, [""], parent, by_content=True))
+        elif (content := content_of(value, path)) is not None:
+            self.nodes.append(Reached(value, path, content, [""], parent, by_content=True))
             self._entries.append((number, "", (value.__class__, *content(value))))
             return number
         else:
             slots = slots_of(value)
             opaque = slots is None or isinstance(value, UNSEEN)
             if opaque and not tolerant:
-                raise CannotGuardError(f"{path or 'the cell'}, a {_kind(value)}, whose changes cannot be seen")
+                raise CannotGuardError(f"{path or 'the cell'}, a {kind_name(value)}, whose changes cannot be seen")
             read, names = (None, []) if slots is None or opaque else slots
-            self.nodes.append(Node(value, path, read, names, parent))
+            self.nodes.append(Reached(value, path, read, names, parent))
             self._entries.append((number, "", Same(value.__class__)))
             if opaque:
                 self._entries.append((number, "itself", Same(value)))
@@ -219,7 +183,7 @@ class Fingerprint:
         return number
 
     def _emit(self, number: int, slot: str, value: Any, place: int, tolerant: bool) -> None:
-        path = _joined(self.nodes[number].path, slot)
+        path = joined(self.nodes[number].path, slot)
         self._entries.append((number, slot, self._mark(value, path, (number, place), tolerant)))
 
     # -- code ---------------------------------------------------------------------------------------------------------
@@ -292,23 +256,23 @@ class Fingerprint:
         else:
             if isinstance(value, dict | set | frozenset):
                 self._check_keys(node)
-            for place, (slot, each) in enumerate(zip(node.names, _slots(node), strict=True)):
+            for place, (slot, each) in enumerate(zip(node.names, node.slots(), strict=True)):
                 self._emit(number, slot, each, place, tolerant)
 
-    def _check_keys(self, node: Node) -> None:
+    def _check_keys(self, node: Reached) -> None:
         """A step is traced on a copy of the cell, which is not found where the cell itself is a key."""
         keys: list[Any] = list(node.value)
         for key in keys:
             key = key() if isinstance(key, weakref.ref) else key  # pyright: ignore[reportUnknownVariableType]
             if isinstance(key, nn.Module) or key is self.nodes[0].value:
-                raise CannotGuardError(f"{node.path}, which has a {_kind(key)} for a key, found by its identity")
+                raise CannotGuardError(f"{node.path}, which has a {kind_name(key)} for a key, found by its identity")
 
     def _visit_function(self, number: int, function: types.FunctionType, tolerant: bool) -> None:
         code = function.__code__
         self._entries.append((number, "__code__", Same(code)))
         self._reach(code)
         names = self.nodes[number].names
-        for place, value in enumerate(_slots(self.nodes[number])):
+        for place, value in enumerate(self.nodes[number].slots()):
             if names[place] not in ("__code__", "__globals__"):
                 self._emit(number, names[place], value, place, tolerant or is_fixed(code.co_filename))
         if is_fixed(code.co_filename):
@@ -348,7 +312,7 @@ class Fingerprint:
             slots = slots_of(kind)
             assert slots is not None
             number = self._numbers[id(kind)] = len(self.nodes)
-            self.nodes.append(Node(kind, kind.__qualname__, *slots, parent))
+            self.nodes.append(Reached(kind, kind.__qualname__, *slots, parent))
             self._visit_class(number, kind, made=False)
 
     def _name_or_wait(self, number: int, name: str, value: Any, place: int, *, implied: bool) -> None:
@@ -365,7 +329,7 @@ class Fingerprint:
 
     def _visit_module(self, number: int, module: nn.Module) -> None:
         node, fixed = self.nodes[number], is_fixed_class(module.__class__)
-        values = _slots(node)
+        values = node.slots()
         self._add_class(module.__class__, (number, 0))
         own = module.__dict__
         attributes = len(attributes_of(module))
@@ -382,7 +346,7 @@ class Fingerprint:
 
     def _visit_instance(self, number: int, value: Any) -> None:
         node, fixed = self.nodes[number], is_fixed_class(value.__class__)
-        values = _slots(node)
+        values = node.slots()
         self._add_class(value.__class__, (number, 0))
         for place, (name, each) in enumerate(zip(node.names, values, strict=True)):
             if place == 0:
@@ -391,33 +355,3 @@ class Fingerprint:
                 self._emit(number, name, each, place, tolerant=fixed)
             else:
                 self._name_or_wait(number, name, each, place, implied=False)
-
-
-def _slots(node: Node) -> list[Any]:
-    return [] if node.read is None else node.read(node.value)
-
-
-def _read_attributes(value: Any) -> list[Any]:
-    return list(value.__dict__.values())
-
-
-def _content_of(value: Any, path: str) -> Reader | None:
-    """How to read a value that is compared by its bytes."""
-    kind = next((each for each in BYTES if isinstance(value, each)), None)
-    if kind is None or (kind is np.ndarray and value.dtype == object):
-        return None
-    size: int = value.nbytes if hasattr(value, "nbytes") else memoryview(value).nbytes
-    if size > MOST_BYTES:
-        raise CannotGuardError(f"{path}, an array of {size} bytes, too many to be compared at every call")
-    read = BYTES[kind]
-    return lambda each: [read(each)]
-
-
-def _joined(path: str, slot: str) -> str:
-    if not slot or slot.startswith(("[", ".", "(", " ")):
-        return f"{path}{slot}"
-    return f"{path}.{slot}" if path else slot
-
-
-def _kind(value: Any) -> str:
-    return f"{value.__class__.__module__}.{value.__class__.__qualname__}".removeprefix("builtins.")

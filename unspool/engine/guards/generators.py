@@ -1,4 +1,4 @@
-"""Random number generators outside of a step's graph: Python's, NumPy's, and torch's own seed."""
+"""Saves and restores the random generators outside of a step's graph: Python's, NumPy's, torch's seed."""
 
 from __future__ import annotations
 

@@ -19,9 +19,10 @@ from typing import Any, cast
 import numpy as np
 from torch import Tensor
 
-from unspool.engine.guards.fingerprint import Fingerprint, Node
+from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.libraries import is_fixed_class
 from unspool.engine.guards.names import is_fixed_module
+from unspool.engine.guards.nodes import Reached
 from unspool.engine.guards.slots import Absent, Reader, atom, globals_of
 
 Place = tuple[int, int]
@@ -94,7 +95,7 @@ class Guard:
             (probe, probe.target, probe.read, probe.keys, probe.expected, probe.by_content) for probe in self._probes
         ]
 
-    def _add(self, number: int, node: Node, read: Reader, ignored: Collection[int]) -> None:
+    def _add(self, number: int, node: Reached, read: Reader, ignored: Collection[int]) -> None:
         values = read(node.value)
         probe = self._numbers[number] = len(self._probes)
         for place, value in enumerate(values):
@@ -192,7 +193,7 @@ def is_fixed(value: Any) -> bool:
     return isinstance(value, type) and is_fixed_class(value)
 
 
-def _reader(node: Node, names: tuple[str, ...]) -> Reader | None:
+def _reader(node: Reached, names: tuple[str, ...]) -> Reader | None:
     if isinstance(node.value, types.FunctionType):
         read = node.read
         return read if read is None or not names else lambda function: [*read(function), *globals_of(function, names)]

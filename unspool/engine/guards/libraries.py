@@ -1,4 +1,4 @@
-"""Classes of Python's and of installed packages, which hardly ever change: what they have is noted once."""
+"""Classes of Python and of installed packages: compared as a whole, since they hardly ever change."""
 
 from __future__ import annotations
 

@@ -27,6 +27,24 @@ COMPUTED = {"getattr", "vars", "eval", "exec", "globals", "locals", "dir", "__di
 IMPORTING = {"modules", "import_module", "__import__"}
 """Names by which code finds modules by strings."""
 
+CALLED_BY_TORCH = {"forward", "backward", "setup_context", "jvp", "vjp", "vmap"}
+"""Methods that run without being named by the step."""
+MAKING = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__del__", "__class_getitem__"}
+"""Methods that make an object or a class, and do not run in a step."""
+SHOWING = {
+    "_abc_impl",
+    "__repr__",
+    "__str__",
+    "__doc__",
+    "__module__",
+    "__annotations__",
+    "__reduce__",
+    "__reduce_ex__",
+}
+"""Names that every class has and that change no number."""
+READ_BY_LOOPS = {"output_size", "state_size", "row_buffers", "training"}
+"""Attributes that a loop reads of a cell."""
+
 
 @dataclass(frozen=True)
 class Names:

@@ -1,4 +1,4 @@
-"""Puts back what a step has changed while it was traced: it may note down what a tracer shows it."""
+"""Undoes what a traced step did to its cell: attributes, containers, buffers."""
 
 from __future__ import annotations
 

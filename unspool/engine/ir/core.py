@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from unspool.engine.ir.program import Instruction, Kind, Program, Value, as_value, listing, lower
+from unspool.engine.ir.program import Instruction, Kind, Program, Value, as_value, listing, lower_part
 from unspool.engine.partition.split import Split
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.rows.labels import SHARED, SUMMED, Axis, Label
@@ -60,7 +60,7 @@ def lower_core(split: Split, labels: dict[fx.Node, Label]) -> Core:
     for node in (each for user in split.core.nodes for each in user.all_input_nodes):
         if labels.get(node) == SUMMED:
             raise CannotPlanError(Code.MIXED_ROWS, f"{node.name} sums over rows in the middle of the loop")
-    program: Program = lower(split.core, labels)
+    program: Program = lower_part(split.core, labels)
     outside = [node for node in split.core.inputs if node not in split.carried]
     return Core(
         tuple(as_value(node, labels) for node in split.carried),

@@ -1,4 +1,4 @@
-"""The matrix products of a program, and what they cost."""
+"""Costs of the matrix products of a program: shapes, how often each runs, FLOPs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.utils.flop_counter import flop_registry
 
-from unspool.engine.ir.program import Instruction, Program, Rows, Value
+from unspool.engine.ir.program import Instruction, Program, RowCount, Value
 from unspool.engine.trace.graph import aten
 
 RUNS = {
@@ -23,7 +23,7 @@ RUNS = {
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductCost:
     """A matrix product or a convolution.
 
     Args:
@@ -45,14 +45,14 @@ class Product:
     source: str
 
 
-def products_of(program: Program, direction: str, part: str, rows: int) -> Iterator[Product]:
+def products_of(program: Program, direction: str, part: str, rows: int) -> Iterator[ProductCost]:
     """The products of one part of a plan that runs over so many rows."""
     for each in program.instructions:
         cost = flops(each)
         if cost:
             has_rows = any(not value.shared for value in each.uses())
             row_flops, total = (cost, cost * rows) if has_rows else (None, cost)
-            yield Product(direction, part, _shapes(each), RUNS[part], row_flops, total, each.source)
+            yield ProductCost(direction, part, _shapes(each), RUNS[part], row_flops, total, each.source)
 
 
 def flops(instruction: Instruction) -> int:
@@ -78,7 +78,7 @@ def _one_row(argument: Any) -> Any:
     """A tensor's shape for one row; anything else as it is."""
     if not isinstance(argument, Value):
         return argument
-    return [size.times if isinstance(size, Rows) else size for size in argument.sizes]
+    return [size.times if isinstance(size, RowCount) else size for size in argument.sizes]
 
 
 def _shapes(instruction: Instruction) -> str:

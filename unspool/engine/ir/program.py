@@ -1,4 +1,4 @@
-"""The parts of a plan in lowered form: short straight programs that emitters take.
+"""Programs: the parts of a plan as straight-line instructions on values, which emitters take.
 
 Instructions are of few kinds. Values are tensors with one row for each row of the batch, but for the `shared` ones,
 which are the same for all rows.
@@ -69,19 +69,19 @@ class Value:
     @property
     def local_shape(self) -> tuple[int, ...]:
         """Its shape with a single row."""
-        return tuple(size.times if isinstance(size, Rows) else size for size in self.sizes)
+        return tuple(size.times if isinstance(size, RowCount) else size for size in self.sizes)
 
     @property
-    def sizes(self) -> list[int | Rows]:
+    def sizes(self) -> list[int | RowCount]:
         """Its shape, with the rows."""
-        sizes: list[int | Rows] = list(self.shape)
+        sizes: list[int | RowCount] = list(self.shape)
         if not self.shared:
-            sizes.insert(self.axis, Rows(self.times))
+            sizes.insert(self.axis, RowCount(self.times))
         return sizes
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowCount:
     """A multiple of the number of rows, where an operation is told a size."""
 
     times: int = 1
@@ -153,7 +153,7 @@ def can_run(instructions: Iterable[Instruction], known: Iterable[Value]) -> list
     return found
 
 
-def lower(part: Part, labels: dict[fx.Node, Label]) -> Program:
+def lower_part(part: Part, labels: dict[fx.Node, Label]) -> Program:
     """A part as a program. Its values have the names of the part's nodes."""
     values = {node: as_value(node, labels) for node in part.inputs}
 
@@ -195,19 +195,19 @@ def as_value(node: fx.Node, labels: dict[fx.Node, Label]) -> Value:
 
 
 _KINDS = {
-    ops.Kind.PRODUCT: Kind.PRODUCT,
-    ops.Kind.VIEW: Kind.VIEW,
-    ops.Kind.REDUCTION: Kind.REDUCTION,
-    ops.Kind.POINTWISE: Kind.POINTWISE,
-    ops.Kind.COMPARISON: Kind.POINTWISE,
-    ops.Kind.CAST: Kind.POINTWISE,
+    ops.OpKind.PRODUCT: Kind.PRODUCT,
+    ops.OpKind.VIEW: Kind.VIEW,
+    ops.OpKind.REDUCTION: Kind.REDUCTION,
+    ops.OpKind.POINTWISE: Kind.POINTWISE,
+    ops.OpKind.COMPARISON: Kind.POINTWISE,
+    ops.OpKind.CAST: Kind.POINTWISE,
 }
 """Kinds of instructions, by those of their operations; others are OTHER."""
 
 
-def _rows(node: fx.Node) -> Rows:
+def _rows(node: fx.Node) -> RowCount:
     """What a size is in rows."""
-    return Rows() if node.op == "placeholder" else Rows(number(node, 1))
+    return RowCount() if node.op == "placeholder" else RowCount(number(node, 1))
 
 
 def _values(argument: Any) -> list[Value]:

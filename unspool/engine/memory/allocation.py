@@ -1,4 +1,4 @@
-"""Memory for what a loop makes.
+"""Allocation: large tensors in recycled memory and huge pages.
 
 A system hands out fresh memory page by page, at the first touch of each; for what backward needs, that can take a third
 of a call. So freed memory is to be used again, and large tensors ask for huge pages, as NumPy's do.

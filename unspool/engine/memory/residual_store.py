@@ -1,4 +1,4 @@
-"""What a loop keeps for backward, chunk by chunk: on its device, or waiting in host memory."""
+"""The residual store: what a loop keeps for backward, chunk by chunk, on its device or in pinned host memory."""
 
 from __future__ import annotations
 

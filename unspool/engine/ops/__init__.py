@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unspool.engine.ops import draws, indexing, logic, pointwise, products, reductions, views
-from unspool.engine.ops.table import Kind, Linear, Op, is_pointwise, kind_of, of_kind, op_of, register
+from unspool.engine.ops.table import Linear, Op, OpKind, is_pointwise, kind_of, of_kind, op_of, register
 
 __all__ = [
     "COMPARISONS",
@@ -11,9 +11,9 @@ __all__ = [
     "PRODUCTS",
     "REDUCTIONS",
     "VIEWS",
-    "Kind",
     "Linear",
     "Op",
+    "OpKind",
     "is_pointwise",
     "kind_of",
     "op_of",
@@ -22,8 +22,8 @@ __all__ = [
 for _family in (pointwise, logic, products, reductions, views, indexing, draws):
     register(*_family.ROWS)
 
-PRODUCTS = of_kind(Kind.PRODUCT)
-REDUCTIONS = of_kind(Kind.REDUCTION)
-COMPARISONS = of_kind(Kind.COMPARISON)
-VIEWS = of_kind(Kind.VIEW)
-INDEXING = of_kind(Kind.INDEXING)
+PRODUCTS = of_kind(OpKind.PRODUCT)
+REDUCTIONS = of_kind(OpKind.REDUCTION)
+COMPARISONS = of_kind(OpKind.COMPARISON)
+VIEWS = of_kind(OpKind.VIEW)
+INDEXING = of_kind(OpKind.INDEXING)

@@ -5,32 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.engine.ops.scalar import EVERYWHERE, NOWHERE, Numbers, Scalar
-from unspool.engine.ops.table import Kind, Linear, Op
+from unspool.engine.ops.table import Linear, Op, OpKind
 from unspool.engine.rows.rules import aligned
 from unspool.engine.trace.graph import aten
 
 
 def _compared(target: Any, sign: str) -> Op:
-    return Op(target, Kind.COMPARISON, aligned, scalar=Scalar(truth=f"{{0}} {sign} {{1}}", own_type=True))
+    return Op(target, OpKind.COMPARISON, aligned, scalar=Scalar(truth=f"{{0}} {sign} {{1}}", own_type=True))
 
 
 def _logic(target: Any, text: str, cuda: frozenset[Numbers] = EVERYWHERE) -> Op:
     """A truth value of numbers of any type."""
-    return Op(target, Kind.POINTWISE, aligned, scalar=Scalar(truth=text, own_type=True, cuda=cuda))
+    return Op(target, OpKind.POINTWISE, aligned, scalar=Scalar(truth=text, own_type=True, cuda=cuda))
 
 
 def _bits(target: Any, whole: str, truth: str, cuda: frozenset[Numbers] = EVERYWHERE) -> Op:
-    return Op(target, Kind.POINTWISE, aligned, scalar=Scalar(whole=whole, truth=truth, cuda=cuda))
+    return Op(target, OpKind.POINTWISE, aligned, scalar=Scalar(whole=whole, truth=truth, cuda=cuda))
 
 
 def _chosen(
     target: Any, condition: int, text: str, linear: Linear | None = None, cuda: frozenset[Numbers] = NOWHERE
 ) -> Op:
     scalar = Scalar(text, text, text, condition=condition, cuda=cuda)
-    return Op(target, Kind.POINTWISE, aligned, linear=linear, scalar=scalar)
+    return Op(target, OpKind.POINTWISE, aligned, linear=linear, scalar=scalar)
 
 
-def _same(target: Any, kind: Kind) -> Op:
+def _same(target: Any, kind: OpKind) -> Op:
     """The same numbers."""
     return Op(target, kind, aligned, linear=Linear.ALL, scalar=Scalar("{0}", "{0}", "{0}", cuda=NOWHERE))
 
@@ -62,6 +62,6 @@ ROWS = (
     _chosen(aten.where.ScalarOther, 0, "({0} ? {1} : {2})"),
     _chosen(aten.masked_fill.Scalar, 1, "({1} ? {2} : {0})"),
     _chosen(aten.masked_fill.Tensor, 1, "({1} ? {2} : {0})"),
-    _same(aten.clone.default, Kind.POINTWISE),
-    _same(aten._to_copy.default, Kind.CAST),
+    _same(aten.clone.default, OpKind.POINTWISE),
+    _same(aten._to_copy.default, OpKind.CAST),
 )

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from unspool.engine.ops.scalar import NOWHERE, Given, Numbers, Scalar, Text
-from unspool.engine.ops.table import Kind, Linear, Op
+from unspool.engine.ops.table import Linear, Op, OpKind
 from unspool.engine.rows.rules import aligned
 from unspool.engine.trace.graph import aten
 
 
 def _row(target: Any, scalar: Scalar, linear: Linear | None = None) -> Op:
-    return Op(target, Kind.POINTWISE, aligned, linear=linear, scalar=scalar)
+    return Op(target, OpKind.POINTWISE, aligned, linear=linear, scalar=scalar)
 
 
 def _cpu_row(target: Any, scalar: Scalar) -> Op:

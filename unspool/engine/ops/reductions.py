@@ -13,7 +13,7 @@ import torch
 
 from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.ops.arguments import dims_of, first, given
-from unspool.engine.ops.table import Kind, Linear, Lowering, Op
+from unspool.engine.ops.table import Linear, Lowering, Op, OpKind
 from unspool.engine.rows import op_axes
 from unspool.engine.trace.graph import aten
 
@@ -186,51 +186,51 @@ def _log_softmax_backward(row: Row, instruction: Instruction) -> Ref:
 _SECOND, _THIRD = op_axes.second, op_axes.third_or_last_axis
 
 ROWS = (
-    Op(aten.sum.dim_IntList, Kind.REDUCTION, axes=_SECOND, linear=Linear.ALL, lowering=_sum),
-    Op(aten.mean.dim, Kind.REDUCTION, axes=_SECOND, linear=Linear.ALL, lowering=_mean),
-    Op(aten.amax.default, Kind.REDUCTION, axes=_SECOND, lowering=_extreme("max")),
-    Op(aten.amin.default, Kind.REDUCTION, axes=_SECOND, lowering=_extreme("min")),
-    Op(aten.var.correction, Kind.REDUCTION, axes=_SECOND, lowering=_var),
-    Op(aten.var_mean.correction, Kind.REDUCTION, axes=_SECOND, lowering=_var_mean),
-    Op(aten.logsumexp.default, Kind.REDUCTION, axes=_SECOND, lowering=_logsumexp),
-    Op(aten._softmax.default, Kind.REDUCTION, axes=_SECOND, lowering=_softmax),
-    Op(aten._log_softmax.default, Kind.REDUCTION, axes=_SECOND, lowering=_log_softmax),
-    Op(aten._safe_softmax.default, Kind.REDUCTION, axes=_SECOND, lowering=_safe_softmax),
+    Op(aten.sum.dim_IntList, OpKind.REDUCTION, axes=_SECOND, linear=Linear.ALL, lowering=_sum),
+    Op(aten.mean.dim, OpKind.REDUCTION, axes=_SECOND, linear=Linear.ALL, lowering=_mean),
+    Op(aten.amax.default, OpKind.REDUCTION, axes=_SECOND, lowering=_extreme("max")),
+    Op(aten.amin.default, OpKind.REDUCTION, axes=_SECOND, lowering=_extreme("min")),
+    Op(aten.var.correction, OpKind.REDUCTION, axes=_SECOND, lowering=_var),
+    Op(aten.var_mean.correction, OpKind.REDUCTION, axes=_SECOND, lowering=_var_mean),
+    Op(aten.logsumexp.default, OpKind.REDUCTION, axes=_SECOND, lowering=_logsumexp),
+    Op(aten._softmax.default, OpKind.REDUCTION, axes=_SECOND, lowering=_softmax),
+    Op(aten._log_softmax.default, OpKind.REDUCTION, axes=_SECOND, lowering=_log_softmax),
+    Op(aten._safe_softmax.default, OpKind.REDUCTION, axes=_SECOND, lowering=_safe_softmax),
     Op(
         aten._softmax_backward_data.default,
-        Kind.REDUCTION,
+        OpKind.REDUCTION,
         axes=_THIRD,
         linear=Linear.FIRST,
         lowering=_softmax_backward,
     ),
     Op(
         aten._log_softmax_backward_data.default,
-        Kind.REDUCTION,
+        OpKind.REDUCTION,
         axes=_THIRD,
         linear=Linear.FIRST,
         lowering=_log_softmax_backward,
     ),
-    Op(aten.linalg_vector_norm.default, Kind.REDUCTION, axes=_THIRD, lowering=_norm),
+    Op(aten.linalg_vector_norm.default, OpKind.REDUCTION, axes=_THIRD, lowering=_norm),
     # Reductions that are computed again rather than kept for backward.
-    Op(aten.std.correction, Kind.OTHER, axes=_SECOND, lowering=_std),
-    Op(aten.any.dim, Kind.OTHER, axes=_SECOND),
-    Op(aten.any.dims, Kind.OTHER, axes=_SECOND),
-    Op(aten.all.dim, Kind.OTHER, axes=_SECOND),
-    Op(aten.prod.dim_int, Kind.OTHER, axes=_SECOND),
-    Op(aten.sum.default, Kind.OTHER, axes=op_axes.all_axes, linear=Linear.ALL),
-    Op(aten.mean.default, Kind.OTHER, axes=op_axes.all_axes),
-    Op(aten.max.default, Kind.OTHER, axes=op_axes.all_axes),
-    Op(aten.min.default, Kind.OTHER, axes=op_axes.all_axes),
+    Op(aten.std.correction, OpKind.OTHER, axes=_SECOND, lowering=_std),
+    Op(aten.any.dim, OpKind.OTHER, axes=_SECOND),
+    Op(aten.any.dims, OpKind.OTHER, axes=_SECOND),
+    Op(aten.all.dim, OpKind.OTHER, axes=_SECOND),
+    Op(aten.prod.dim_int, OpKind.OTHER, axes=_SECOND),
+    Op(aten.sum.default, OpKind.OTHER, axes=op_axes.all_axes, linear=Linear.ALL),
+    Op(aten.mean.default, OpKind.OTHER, axes=op_axes.all_axes),
+    Op(aten.max.default, OpKind.OTHER, axes=op_axes.all_axes),
+    Op(aten.min.default, OpKind.OTHER, axes=op_axes.all_axes),
     # Searches.
-    Op(aten.argmax.default, Kind.OTHER, axes=_SECOND, lowering=_argmax),
-    Op(aten.argmin.default, Kind.OTHER, axes=_SECOND),
-    Op(aten.max.dim, Kind.OTHER, axes=_SECOND),
-    Op(aten.min.dim, Kind.OTHER, axes=_SECOND),
-    Op(aten.sort.default, Kind.OTHER, axes=op_axes.second_or_last_axis),
-    Op(aten.topk.default, Kind.OTHER, axes=_THIRD),
+    Op(aten.argmax.default, OpKind.OTHER, axes=_SECOND, lowering=_argmax),
+    Op(aten.argmin.default, OpKind.OTHER, axes=_SECOND),
+    Op(aten.max.dim, OpKind.OTHER, axes=_SECOND),
+    Op(aten.min.dim, OpKind.OTHER, axes=_SECOND),
+    Op(aten.sort.default, OpKind.OTHER, axes=op_axes.second_or_last_axis),
+    Op(aten.topk.default, OpKind.OTHER, axes=_THIRD),
     # Scans, and what else has as many elements as it is given.
-    Op(aten.cumsum.default, Kind.OTHER, axes=_SECOND, linear=Linear.ALL),
-    Op(aten.cumprod.default, Kind.OTHER, axes=_SECOND),
-    Op(aten.glu.default, Kind.OTHER, axes=op_axes.second_or_last_axis),
-    Op(aten.glu_backward.default, Kind.OTHER, axes=_THIRD),
+    Op(aten.cumsum.default, OpKind.OTHER, axes=_SECOND, linear=Linear.ALL),
+    Op(aten.cumprod.default, OpKind.OTHER, axes=_SECOND),
+    Op(aten.glu.default, OpKind.OTHER, axes=op_axes.second_or_last_axis),
+    Op(aten.glu_backward.default, OpKind.OTHER, axes=_THIRD),
 )

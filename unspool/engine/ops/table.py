@@ -31,7 +31,7 @@ Lowering: TypeAlias = "Callable[[Row, Instruction], Ref | list[Ref]]"
 """Adds what computes an instruction to a row, and returns where its results are."""
 
 
-class Kind(Enum):
+class OpKind(Enum):
     """What an operation does with elements."""
 
     PRODUCT = "product"
@@ -82,7 +82,7 @@ class Op:
     """
 
     target: Any
-    kind: Kind
+    kind: OpKind
     rule: Rule | None = None
     axes: Axes | None = None
     linear: Linear | None = None
@@ -109,20 +109,20 @@ def op_of(target: Any) -> Op | None:
     return OPS.get(target)
 
 
-def kind_of(target: Any) -> Kind:
+def kind_of(target: Any) -> OpKind:
     """Its kind; an operation without a row is pointwise if torch says so."""
     op = OPS.get(target)
     if op is not None:
         return op.kind
     tagged = isinstance(target, OpOverload) and torch.Tag.pointwise in target.tags
-    return Kind.POINTWISE if tagged else Kind.OTHER
+    return OpKind.POINTWISE if tagged else OpKind.OTHER
 
 
 def is_pointwise(target: Any) -> bool:
     """Whether it computes each element from the elements in the same place."""
-    return kind_of(target) in (Kind.POINTWISE, Kind.COMPARISON)
+    return kind_of(target) in (OpKind.POINTWISE, OpKind.COMPARISON)
 
 
-def of_kind(kind: Kind) -> frozenset[Any]:
+def of_kind(kind: OpKind) -> frozenset[Any]:
     """All operations of a kind."""
     return frozenset(target for target, op in OPS.items() if op.kind is kind)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.ops.arguments import first, given
-from unspool.engine.ops.table import Axes, Kind, Linear, Lowering, Op, Rule
+from unspool.engine.ops.table import Axes, Linear, Lowering, Op, OpKind, Rule
 from unspool.engine.rows import op_axes
 from unspool.engine.rows.rules import aligned, joined, moved, one_of_several, reshaped, squeezed, stacked
 from unspool.engine.trace.graph import aten
@@ -15,7 +15,7 @@ from unspool.engine.trace.graph import aten
 if TYPE_CHECKING:  # the stages of emitters import the table of operations
     from unspool.engine.emit.stages.row import Row
     from unspool.engine.emit.stages.strided import Ref
-    from unspool.engine.ir.program import Instruction, Rows, Value
+    from unspool.engine.ir.program import Instruction, RowCount, Value
 
 
 def _same_elements(row: Row, instruction: Instruction) -> Ref:
@@ -26,10 +26,10 @@ def _same_elements(row: Row, instruction: Instruction) -> Ref:
 def _slice(row: Row, instruction: Instruction) -> Ref:
     ref, dim = first(row, instruction), given(instruction, 1, 0)
     start, stop, step = (given(instruction, k, otherwise) for k, otherwise in ((2, 0), (3, None), (4, 1)))
-    return _cut(ref, dim, start, stop, step)
+    return _sliced(ref, dim, start, stop, step)
 
 
-def _cut(ref: Ref, dim: int, start: Any, stop: Any, step: int = 1) -> Ref:
+def _sliced(ref: Ref, dim: int, start: Any, stop: Any, step: int = 1) -> Ref:
     first, last = _bounds(ref.shape[dim], start, stop)
     if step != 1:
         raise CannotEmitError("a slice with steps")
@@ -41,7 +41,7 @@ def _bounds(size: int, start: Any, stop: Any) -> tuple[int, int]:
     return begin, end
 
 
-def _plain(bound: int | Rows | None) -> int | None:
+def _plain(bound: int | RowCount | None) -> int | None:
     return bound if bound is None or isinstance(bound, int) else bound.times
 
 
@@ -127,7 +127,7 @@ def _put(row: Row, result: Value, base: Ref, piece: Ref, dim: int, start: Any, s
     """`base` with `piece` in the place of some of its entries."""
     size = base.shape[dim]
     first, last = _bounds(size, start, stop)
-    place = _cut(base, dim, start, stop, step)
+    place = _sliced(base, dim, start, stop, step)
     pieces = [base.narrow(dim, 0, first), piece.expand(place.shape), base.narrow(dim, last, size - last)]
     return row.join(result.name, result.dtype, [each for each in pieces if each.size] or pieces[:1], dim)
 
@@ -150,12 +150,12 @@ def _copy_into(row: Row, instruction: Instruction) -> Ref:
 
 
 def _view(target: Any, rule: Rule, lowering: Lowering | None, shape_at: int | None = None) -> Op:
-    return Op(target, Kind.VIEW, rule, linear=Linear.ALL, shape_at=shape_at, lowering=lowering)
+    return Op(target, OpKind.VIEW, rule, linear=Linear.ALL, shape_at=shape_at, lowering=lowering)
 
 
 def _cutting(target: Any, axes: Axes, lowering: Lowering, shape_at: int | None = None) -> Op:
     """A view that takes places of one axis."""
-    return Op(target, Kind.VIEW, axes=axes, linear=Linear.ALL, shape_at=shape_at, lowering=lowering)
+    return Op(target, OpKind.VIEW, axes=axes, linear=Linear.ALL, shape_at=shape_at, lowering=lowering)
 
 
 ROWS = (
@@ -177,36 +177,36 @@ ROWS = (
     _cutting(aten.split.Tensor, op_axes.third_or_first_axis, _split),
     _cutting(aten.split_with_sizes.default, op_axes.third_or_first_axis, _split),
     _cutting(aten.slice_backward.default, op_axes.third_or_last_axis, _slice_backward, shape_at=1),
-    Op(operator.getitem, Kind.OTHER, one_of_several, linear=Linear.ALL),
+    Op(operator.getitem, OpKind.OTHER, one_of_several, linear=Linear.ALL),
     # What moves elements by copying them.
     Op(
         aten.slice_scatter.default,
-        Kind.OTHER,
+        OpKind.OTHER,
         axes=op_axes.third_or_last_axis,
         linear=Linear.ALL,
         lowering=_slice_scatter,
     ),
     Op(
         aten.select_scatter.default,
-        Kind.OTHER,
+        OpKind.OTHER,
         axes=op_axes.third_or_last_axis,
         linear=Linear.ALL,
         lowering=_select_scatter,
     ),
-    Op(aten.copy.default, Kind.OTHER, aligned, lowering=_copy_into),
-    Op(aten.fill.Scalar, Kind.OTHER, aligned),
-    Op(aten.fill.Tensor, Kind.OTHER, aligned),
-    Op(aten.flip.default, Kind.OTHER, axes=op_axes.second, linear=Linear.ALL),
-    Op(aten.roll.default, Kind.OTHER, axes=op_axes.rolled, linear=Linear.ALL),
-    Op(aten.tril.default, Kind.OTHER, axes=op_axes.last_two, linear=Linear.ALL),
-    Op(aten.triu.default, Kind.OTHER, axes=op_axes.last_two, linear=Linear.ALL),
-    Op(aten.constant_pad_nd.default, Kind.OTHER, axes=op_axes.padded),
+    Op(aten.copy.default, OpKind.OTHER, aligned, lowering=_copy_into),
+    Op(aten.fill.Scalar, OpKind.OTHER, aligned),
+    Op(aten.fill.Tensor, OpKind.OTHER, aligned),
+    Op(aten.flip.default, OpKind.OTHER, axes=op_axes.second, linear=Linear.ALL),
+    Op(aten.roll.default, OpKind.OTHER, axes=op_axes.rolled, linear=Linear.ALL),
+    Op(aten.tril.default, OpKind.OTHER, axes=op_axes.last_two, linear=Linear.ALL),
+    Op(aten.triu.default, OpKind.OTHER, axes=op_axes.last_two, linear=Linear.ALL),
+    Op(aten.constant_pad_nd.default, OpKind.OTHER, axes=op_axes.padded),
     # Rows are made by `full` alone: rewrites replace its relatives before rows are followed.
-    Op(aten.full.default, Kind.MAKER, shape_at=0, lowering=_full),
-    Op(aten.full_like.default, Kind.MAKER, lowering=_full),
-    Op(aten.zeros_like.default, Kind.MAKER, lowering=_full),
-    Op(aten.ones_like.default, Kind.MAKER, lowering=_full),
-    Op(aten.zeros.default, Kind.MAKER, lowering=_full),
-    Op(aten.ones.default, Kind.MAKER, lowering=_full),
-    Op(aten.scalar_tensor.default, Kind.MAKER, lowering=_full),
+    Op(aten.full.default, OpKind.MAKER, shape_at=0, lowering=_full),
+    Op(aten.full_like.default, OpKind.MAKER, lowering=_full),
+    Op(aten.zeros_like.default, OpKind.MAKER, lowering=_full),
+    Op(aten.ones_like.default, OpKind.MAKER, lowering=_full),
+    Op(aten.zeros.default, OpKind.MAKER, lowering=_full),
+    Op(aten.ones.default, OpKind.MAKER, lowering=_full),
+    Op(aten.scalar_tensor.default, OpKind.MAKER, lowering=_full),
 )

@@ -1,4 +1,4 @@
-"""Folds work into the core, where a compiled loop does it with what it has at hand.
+"""Fuses work of *before* and *after* into a compiled core, by the minimum cut of bytes that cross its border.
 
 A compiled core reads its streamed values from memory and computes with them in registers. What *before* only computes
 for the core is then better computed there, if that means that fewer bytes cross the border; and the same of what
@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Collection
 from typing import Any
 
-from unspool.engine.ir.program import Instruction, lower
+from unspool.engine.ir.program import Instruction, lower_part
 from unspool.engine.ops import PRODUCTS, VIEWS
 from unspool.engine.partition.mincut import Network
 from unspool.engine.partition.residuals import row_bytes
@@ -58,14 +58,14 @@ class _Fold:
         self._before, self._after = self._divided(self._core)
         self._movable = {node for node in self._before if self._is_movable(node)}
         for node in reversed(self._after):
-            # A view is for nothing where it is used, and would have to be written if a step made it.
+            # Views cost nothing at the place of use; as a result of the core, one would have to be written.
             is_free = node.target in VIEWS and not any(user in self._movable for user in node.users)
             if not is_free and self._is_movable(node):
                 self._movable.add(node)
 
     def run(self) -> Split:
         split = self._split
-        outside = self._cut().source_side(most=True)
+        outside = self._network().source_side(most=True)
         core = {*self._core, *(node for node in (*self._before, *self._after) if node not in outside)}
         before, after = self._divided(core)
         order = [*split.before.nodes, *split.core.nodes, *split.after.nodes]
@@ -80,7 +80,7 @@ class _Fold:
         before = [node for node in left if node in needed]
         return before, [node for node in [*left, *split.after.nodes] if node not in core and node not in before]
 
-    def _cut(self) -> Network:
+    def _network(self) -> Network:
         """A network in which the source's side is outside of the core."""
         network, before, after = Network(), set(self._before), set(self._after)
         for node in self._core:
@@ -136,7 +136,7 @@ class _Fold:
             return False
         inputs = tuple(dict.fromkeys(each for each in node.all_input_nodes if not is_size(each)))
         part = Part((node, *_pieces(node)), inputs, tuple(results))
-        instructions = lower(part, self._labels).instructions
+        instructions = lower_part(part, self._labels).instructions
         if any(self._labels[each] == SUMMED for each in results):
             return all(map(self._is_row_sum, instructions)) and not any(map(self._is_summed_product, inputs))
         return all(map(self._has_form, instructions))

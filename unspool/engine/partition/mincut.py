@@ -1,4 +1,7 @@
-"""Minimum cuts: how to divide things in two so that the least has to cross."""
+"""Minimum cut of a flow network: which side each thing is on so that the least has to cross.
+
+docs/internals.md says what is cut, and why the smallest cut is the fewest bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Gradients to which every step adds one outer product a row: they leave the loop, as one product over all its steps.
+"""Gradients that are sums of outer products over time leave the loop, as one product over all steps.
 
-The gradient of a memory that is looked at is such: the weights of the looks times the gradients of what was seen. In
-the loop, each step would read and write it whole to add a matrix of rank one.
+The gradient of an attention's memory is such: d_memory = sum over t of alignments_t (outer) d_context_t. In the loop,
+each step would read and write it whole to add a matrix of rank one. docs/internals.md has the derivation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which values of the forward pass to keep so that backward repeats no matrix product, and no sum over much more."""
+"""Chooses residuals so that backward repeats no matrix product and no large reduction.
+
+docs/internals.md says why each trade is right.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
 
     A result is traded for what is computed from it without a product, if that is no larger and the adjoint needs
     nothing else of it: one sum instead of two products, the gates instead of what they are computed from. What a row
-    is reduced to is kept too where it is far smaller: the scores of a memory, and so the weights of its places. Not a
+    is reduced to is kept too where it is far smaller: the scores of an attention, and so its alignments. Not a
     maximum that is compared with what it is the maximum of: computed again, these may be rounded another way.
     """
     wanted = [*trace.d_weights, *trace.d_inputs, *trace.d_state]
@@ -29,7 +32,7 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
     kept |= {node for node in here if is_digest(node, labels) and not _is_compared(node, needed)}
     for node in here:
         if node in kept:
-            kept = _cut(node, kept, needed, forward, labels)
+            kept = _in_pieces(node, kept, needed, forward, labels)
         elif (is_pointwise(node.target) or node.target in REDUCTIONS) and _has_rows(node, labels):
             traded = {each for each in node.all_input_nodes if each in kept}
             if (
@@ -38,13 +41,13 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
                 and _bytes(labels, node) <= _bytes(labels, *traded)
             ):
                 kept = kept - traded | {node}
-                kept = _cut(node, kept, needed, forward, labels)
+                kept = _in_pieces(node, kept, needed, forward, labels)
     still_needed = ancestors(wanted, stop={*known, *kept})
     return [node for node in trace.graph.nodes if node in kept and node in still_needed]
 
 
 def is_digest(node: Node, labels: dict[Node, Label]) -> bool:
-    """Whether a node reduces what is much larger in every row."""
+    """Whether a node is a reduction at least `DIGEST` times smaller than its input."""
     if node.target not in REDUCTIONS or _several(node) or not _has_rows(node, labels):
         return False
     return DIGEST * row_bytes(node, labels) <= max(row_bytes(each, labels) for each in node.all_input_nodes)
@@ -67,7 +70,9 @@ DIGEST = 8
 """How many times smaller a sum must be than what it is computed from, for it to be kept in its stead."""
 
 
-def _cut(node: Node, kept: set[Node], needed: set[Node], forward: set[Node], labels: dict[Node, Label]) -> set[Node]:
+def _in_pieces(
+    node: Node, kept: set[Node], needed: set[Node], forward: set[Node], labels: dict[Node, Label]
+) -> set[Node]:
     """`kept` with the pieces of `node` instead of it, if pieces are all that is needed of it."""
     users = _users(node, needed)
     pieces = {piece for user in users for piece in (_users(user, needed) if _several(user) else {user})}

@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
+from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.generators import generators_restored
+from unspool.engine.guards.nodes import CannotGuardError
 from unspool.engine.guards.rehearsal import rehearse
 from unspool.engine.guards.restoring import restored
 from unspool.engine.plans.checks import named_modules

@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from unspool.engine.emit.python import as_python
 from unspool.engine.execute.parts import Values
 from unspool.engine.execute.phase import Phase
-from unspool.engine.ir.program import lower
+from unspool.engine.ir.program import lower_part
 from unspool.engine.partition.outer_products import OuterSum, outer_sums
 from unspool.engine.partition.residuals import row_bytes, values_to_keep
 from unspool.engine.partition.split import Part, split
@@ -73,7 +73,7 @@ class Plan:
         """Which of the tensors that the step can reach each constant is."""
         self._watching: dict[tuple[int, ...], Phase] = {}
         device = traced.inputs[0].meta["val"].device
-        self._draw, _ = as_python(lower(self.draws, self.labels), "draw", device)
+        self._draw, _ = as_python(lower_part(self.draws, self.labels), "draw", device)
 
     def find_constants(self, tensors: Sequence[Tensor]) -> None:
         """Finds the tensors that the step uses without being given them among those that it can reach.

@@ -1,4 +1,4 @@
-"""Where the rows of a batch are in the result of an operation."""
+"""Row labels: on which axis of a value the rows of the batch are, or that it is shared, or a sum over them."""
 
 from __future__ import annotations
 

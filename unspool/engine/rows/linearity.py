@@ -1,4 +1,4 @@
-"""Which operations a sum over rows may go through: those that are linear in it.
+"""Linearity: the operations that a sum over rows, such as a weight's gradient, may pass through.
 
 Such sums are the gradients of weights. A loop sums them over chunks of time as well, and only what is linear may be
 applied to each chunk's sum or to the sum of all, with the same result.

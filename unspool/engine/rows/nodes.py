@@ -1,4 +1,4 @@
-"""Questions that rules of rows ask of a node: where its rows are, what its shape is, whether it is zero."""
+"""Queries that row rules make of a node: the axis of its rows, its shape, whether it is zero."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Only with the proof may time be folded into the batch, rows be left out, and their order be changed. Every operation
 has to be known: for one that is not, there is no proof.
+
+docs/internals.md has the induction.
 """
 
 from __future__ import annotations

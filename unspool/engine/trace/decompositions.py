@@ -1,4 +1,4 @@
-"""What is taken apart before a step is looked at.
+"""Decompositions: composite operations that are taken apart while a step is traced.
 
 Derivatives are, so that the factors of one that do not depend on what is carried can leave the loop; and norms, so that
 only the part of one that needs the state stays in it.

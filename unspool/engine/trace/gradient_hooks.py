@@ -1,4 +1,4 @@
-"""Hooks on the gradients of a step's tensors, which only the plain loop has."""
+"""Refuses steps that hook gradients: in the plain loop a hook sees every step, in a trace none."""
 
 from __future__ import annotations
 

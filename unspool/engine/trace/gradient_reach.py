@@ -1,4 +1,4 @@
-"""Where gradients reach in a loop: which results have any, and which sources get some, as in the plain loop.
+"""Gradient reachability through a loop: which results require gradients, which operands get some, which get None.
 
 A source that no gradient reaches has none: None, not zeros. What that depends on is how autograd connects the results
 of a step to what it is given, and how many steps there are: a state may need several to come through.

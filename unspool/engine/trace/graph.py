@@ -1,4 +1,4 @@
-"""Small questions about graphs of tensor operations, and small changes to them."""
+"""Queries and edits of fx graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A number of rows that is no number in particular: a step that asks which one it is holds for that one alone."""
+"""The symbolic number of rows: a step that depends on its value is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which line of the user's code is running: for a reason that is found in the middle of a step."""
+"""Finds the user's line that is running, for reasons found in the middle of a step."""
 
 from __future__ import annotations
 

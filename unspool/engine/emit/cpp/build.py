@@ -1,4 +1,4 @@
-"""Compiles C++ with the system's compiler, unless a library of the same is kept from before.
+"""Builds C++ with the system's compiler, in the background, unless the compile cache has the library already.
 
 Libraries are named by a hash of everything that they depend on.
 """

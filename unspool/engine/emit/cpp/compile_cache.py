@@ -1,4 +1,4 @@
-"""Keeps compiled libraries in the file system for later processes.
+"""Compile cache: keeps libraries on disk for later processes.
 
 They are only ever loaded from a folder that nobody else can write to, and only if they are whole: each ends with a
 checksum of itself.

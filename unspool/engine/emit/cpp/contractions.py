@@ -1,4 +1,4 @@
-"""Prints products of two things that every row has: a look at a memory, say.
+"""Prints batched contractions: products of two values that both differ from row to row, as attention has.
 
 They are as fast as memory is read: several sums are under way at a time, and a vector that is added to is read and
 written once for several that are added.

@@ -13,7 +13,7 @@ from unspool.engine.emit.cpp.part import fuse_part
 from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
 from unspool.engine.emit.stages.lowering import has_form, is_row_sum
 from unspool.engine.ir.core import Core, lower_core
-from unspool.engine.ir.program import lower
+from unspool.engine.ir.program import lower_part
 from unspool.engine.partition.fold import fold
 from unspool.engine.partition.split import Split
 from unspool.engine.reasons import CannotPlanError, Code, Reason
@@ -64,7 +64,7 @@ class Cpp(Emitter):
         """The core and the parts beside it, compiled together."""
         module = Module()
         loop = Compiled(lower_core(split, labels), module)
-        before = fuse_part(lower(split.before, labels), module, "before")
-        after = fuse_part(lower(split.after, labels), module, "after")
+        before = fuse_part(lower_part(split.before, labels), module, "before")
+        after = fuse_part(lower_part(split.after, labels), module, "after")
         module.start()
         return Emitted(split, loop, before, after)

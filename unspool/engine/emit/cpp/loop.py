@@ -1,4 +1,4 @@
-"""A core as a compiled C++ loop."""
+"""A core as one compiled C++ function that runs all steps of a chunk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unspool.engine.emit.cpp.runtime import Needs, Runtime, threads
 from unspool.engine.emit.cpp.source import Printer
 from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.emit.reasons import CannotEmitError
-from unspool.engine.emit.stages.lowering import is_row_sum, lower
+from unspool.engine.emit.stages.lowering import is_row_sum, lower_instruction
 from unspool.engine.emit.stages.passes import accesses, arrange
 from unspool.engine.emit.stages.row import Row, local_shape
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
@@ -127,7 +127,7 @@ def _emit(core: Core, sums: Sequence[Value]) -> tuple[Printer, set[int], list[bo
         for k, value in enumerate(group):
             row.give(value, place, k)
     for each in core.instructions:
-        lower(row, each)
+        lower_instruction(row, each)
     row.finish()
     for k, value in enumerate(core.emitted):
         _emit_value(row, value, k)

@@ -1,4 +1,4 @@
-"""C++ of one loop over the elements of a row."""
+"""Prints one loop over the elements of a row."""
 
 from __future__ import annotations
 

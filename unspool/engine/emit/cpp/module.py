@@ -1,4 +1,4 @@
-"""Several loops that are compiled together."""
+"""A translation unit: the functions of one phase, compiled together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts beside a core: what they do to rows as C++, sums over rows as products, and the rest by torch.
+"""Compiles *before* and *after*: pointwise groups as C++, sums over rows as products, the rest left to torch.
 
 What is not compiled stays an instruction of the program; what is becomes an instruction too, whose operation is a
 compiled function.
@@ -18,7 +18,7 @@ from unspool.engine.emit.protocol import Beside, Chunk
 from unspool.engine.emit.stages.lowering import has_form, has_plain_rows, is_row_sum
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
-from unspool.engine.ir.program import Instruction, Kind, Program, Rows, Value, can_run
+from unspool.engine.ir.program import Instruction, Kind, Program, RowCount, Value, can_run
 from unspool.engine.trace.graph import aten
 
 
@@ -42,7 +42,7 @@ class Group:
 
     def call(self, prepared: Value) -> Instruction:
         """The instruction that runs it."""
-        return Instruction(Kind.OTHER, self, (Rows(), prepared, *self.given), {}, self.loop.core.emitted)
+        return Instruction(Kind.OTHER, self, (RowCount(), prepared, *self.given), {}, self.loop.core.emitted)
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """Its `shared` values as it takes them."""

@@ -1,4 +1,4 @@
-"""The part of compiled loops that is the same for all: products, and threads."""
+"""Bindings of the runtime library that all compiled loops share: threads, packed products, row sums."""
 
 from __future__ import annotations
 

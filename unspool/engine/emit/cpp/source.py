@@ -1,4 +1,4 @@
-"""C++ that a person can read, from the stages of a row."""
+"""The C++ printer: stages of a row as code that a person can read."""
 
 from __future__ import annotations
 

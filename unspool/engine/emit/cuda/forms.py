@@ -1,4 +1,4 @@
-"""Pointwise instructions as lines of CUDA."""
+"""The CUDA printer for pointwise instructions: one line of device code each."""
 
 from __future__ import annotations
 

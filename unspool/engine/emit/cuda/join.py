@@ -1,4 +1,4 @@
-"""Joins instructions of a program into kernels.
+"""Fuses instructions of a step into kernels: products of the same rows, and the pointwise chains between them.
 
 On a GPU a small operation takes as long as its launch and the gap behind it, so that a step takes as long as it has
 operations. Products of few rows are joined with their neighbours; of the rest, neighbours that compute elements in the
@@ -20,7 +20,7 @@ from unspool.engine.emit.cuda.kernel import Kernel
 from unspool.engine.emit.cuda.largest import Largest
 from unspool.engine.emit.cuda.multiply import Factors, Multiply, MultiplyLargest
 from unspool.engine.emit.cuda.pointwise import Pointwise
-from unspool.engine.ir.program import Instruction, Kind, Program, Rows, Value, can_run
+from unspool.engine.ir.program import Instruction, Kind, Program, RowCount, Value, can_run
 from unspool.engine.trace.graph import aten
 
 AsFunction = Callable[[Program, str], Callable[..., Any]]
@@ -45,20 +45,20 @@ def join_products(program: Program, as_function: AsFunction) -> tuple[Program, l
     matrices: dict[Value, Value] = {}
     instructions = list(program.instructions)
     for number, product in enumerate(program.instructions):
-        group = _Group(product, instructions, program) if _is_small_product(product, program) else None
+        group = _Chain(product, instructions, program) if _is_small_product(product, program) else None
         if group is None or len(group.instructions) == 1:
             continue
         matrix = group.matrix
         matrices[matrix] = Value(f"{matrix.name}_across", matrix.shape[::-1], matrix.dtype, shared=True)
         kernel = group.kernel(matrices[matrix], as_function, f"product_{number}")
-        arguments = (Rows(), *kernel.inputs)
+        arguments = (RowCount(), *kernel.inputs)
         instructions = [each for each in instructions if each not in group.instructions]
         instructions.append(Instruction(Kind.PRODUCT, kernel, arguments, {}, kernel.outputs, product.source))
         instructions = _in_order(instructions, [*program.inputs, *matrices.values()])
     return Program((*program.inputs, *matrices.values()), tuple(instructions), program.outputs), list(matrices)
 
 
-class _Group:
+class _Chain:
     """A product and what can be joined with it: reading its rows, cutting it, and what is pointwise from there on."""
 
     def __init__(self, product: Instruction, instructions: Sequence[Instruction], program: Program) -> None:
@@ -156,7 +156,7 @@ def _joined(taken: Sequence[Instruction], used: set[Value], as_function: AsFunct
         kernel = Pointwise(taken, outputs, as_function(Program(inputs, tuple(taken), outputs), name), name)
     else:
         return first
-    return Instruction(first.kind, kernel, (Rows(), *inputs), {}, outputs, first.source)
+    return Instruction(first.kind, kernel, (RowCount(), *inputs), {}, outputs, first.source)
 
 
 def _most(instructions: Sequence[Instruction], known: set[Value]) -> list[Instruction]:

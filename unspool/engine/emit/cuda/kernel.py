@@ -1,4 +1,4 @@
-"""A kernel of our own: compiled at its first call, with torch's operations in reserve."""
+"""A kernel compiled by NVRTC at its first launch, with torch's operations as the fallback."""
 
 from __future__ import annotations
 

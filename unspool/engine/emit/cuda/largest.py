@@ -1,4 +1,4 @@
-"""The place of the largest element of each row, and what is computed from it, as one kernel."""
+"""Argmax of each row with its pointwise epilogue as one kernel."""
 
 from __future__ import annotations
 

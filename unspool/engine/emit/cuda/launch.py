@@ -1,4 +1,4 @@
-"""Launches kernels so that one can begin while the one before it ends.
+"""Programmatic dependent launches: a kernel begins while the one before it ends.
 
 A kernel takes a microsecond to begin, and more to fetch what it needs. What is there from the start, such as the
 matrix of a product, it may fetch while the kernel before it still runs, and wait for that one only then: NVIDIA calls

@@ -1,4 +1,4 @@
-"""Products of few rows with a matrix, and what stands before and after them, as one kernel.
+"""Skinny products (few rows, one matrix) with prologue and epilogue as one kernel.
 
 With few rows, a product takes hardly longer than its launch and the way of the matrix to the processors, and so do its
 neighbours. So one kernel reads the rows where they are, several beside each other and rows of a table by number,

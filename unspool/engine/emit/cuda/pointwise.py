@@ -1,4 +1,4 @@
-"""Pointwise instructions as one kernel."""
+"""A chain of pointwise instructions as one kernel."""
 
 from __future__ import annotations
 

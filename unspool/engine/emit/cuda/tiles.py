@@ -1,4 +1,4 @@
-"""How a product of few rows is divided among threads, and the code that multiplies a tile."""
+"""Tiles of a skinny product: how threads divide it, and the code that multiplies one."""
 
 from __future__ import annotations
 

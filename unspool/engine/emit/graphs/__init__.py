@@ -1,1 +1,1 @@
-"""The core as a CUDA graph."""
+"""The CUDA graph emitter: a chunk of steps recorded once, with fused kernels, and replayed."""

@@ -31,7 +31,7 @@ class _Prepared(list[Tensor]):
     """What is the same for all chunks of a call; it can be referred to weakly, as a list cannot."""
 
 
-class _Shared:
+class _SharedMemory:
     """The memory from which all graphs of a stream read shared values."""
 
     def __init__(self, shared: Sequence[Tensor]) -> None:
@@ -98,7 +98,7 @@ class _Recording:
     """A graph, and the memory that it reads and writes."""
 
     graph: torch.cuda.CUDAGraph
-    shared: _Shared
+    shared: _SharedMemory
     inputs: _Inputs
     carried: list[Tensor]
     emitted: list[Tensor]
@@ -148,7 +148,7 @@ class Graphed:
         self.core, self.source = loop.core, loop.source
         self._can_pad = can_pad(loop.core)
         self._recordings: OrderedDict[Hashable, _Recording | None] = OrderedDict()
-        self._shared: dict[int, _Shared] = {}
+        self._shared: dict[int, _SharedMemory] = {}
         self._rooms: dict[int, _Room] = {}
         self._seen: Counter[Hashable] = Counter()
         self._tries = 0
@@ -202,7 +202,7 @@ class Graphed:
             # Memory that is written again and again, by calls in other modes too.
             with torch.inference_mode(False), torch.no_grad():
                 if stream not in self._shared:
-                    self._shared[stream], self._rooms[stream] = _Shared(shared), _Room()
+                    self._shared[stream], self._rooms[stream] = _SharedMemory(shared), _Room()
                 self._shared[stream].take(shared)
                 self._recordings[key] = self._record(self._shared[stream], self._rooms[stream], chunk, padded)
         except RuntimeError as error:
@@ -214,7 +214,7 @@ class Graphed:
             self._recordings.popitem(last=False)
         return self._recordings[key]
 
-    def _record(self, shared: _Shared, room: _Room, chunk: Chunk, padded: Padded | None) -> _Recording:
+    def _record(self, shared: _SharedMemory, room: _Room, chunk: Chunk, padded: Padded | None) -> _Recording:
         inputs = _Inputs.of(chunk, padded, room)
         counts = chunk.counts if padded is None else Counts([padded.rows] * padded.steps)
         same = Chunk(counts, inputs.streamed, inputs.carried, chunk.reverse)

@@ -1,4 +1,4 @@
-"""Chunks in which rows end, as chunks of few shapes in which every step has all rows.
+"""Pads ragged chunks to few shapes, so that few graphs serve them: every step has all rows, a mask says which run.
 
 A CUDA graph has one shape. So the numbers of steps and rows are rounded up, and each step is told which rows run: what
 the others compute is thrown away, and their state stays as it is.

@@ -1,4 +1,4 @@
-"""The dimensions of a loop: those joined that its elements lie one after another in."""
+"""Loop dimensions: axes whose elements lie one after another are collapsed into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowers instructions, as they are with a single row."""
+"""Lowers instructions to statements over one row's elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_HEADS = 16
 """Products by this many matrices at most are written out one by one."""
 
 
-def lower(row: Row, instruction: Instruction) -> None:
+def lower_instruction(row: Row, instruction: Instruction) -> None:
     """Adds the statements of one instruction to `row`.
 
     Raises:
@@ -45,7 +45,7 @@ def has_form(instruction: Instruction) -> bool:
     try:
         for k, value in enumerate(dict.fromkeys(instruction.uses())):
             row.give(value, Place.SHARED if value.shared else Place.STREAMED, k)
-        lower(row, instruction)
+        lower_instruction(row, instruction)
         row.finish()
     except CannotEmitError:
         return False
@@ -70,7 +70,7 @@ def _pointwise(row: Row, instruction: Instruction) -> None:
     if operation is aten.add.Tensor and not instruction.options and _joins_product(row, instruction):
         return
     op = op_of(operation)
-    scalar = None if op is None or op.scalar is None else op.scalar
+    scalar = None if op is None else op.scalar
     text, numbers = expression(operation, scalar, arguments, instruction.options, result.dtype)
     assert scalar is not None  # since it has a text
     dtypes = [each.dtype for each in arguments if isinstance(each, Value)]

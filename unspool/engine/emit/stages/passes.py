@@ -1,4 +1,4 @@
-"""The order of a row's statements: products of all rows, and between them passes that do everything else row by row.
+"""Schedules a row's statements into stages: products of all rows, and between them fused passes over single rows.
 
 A pass has few loops: statements over the same elements share one, and what they hand to each other stays in registers.
 """

@@ -1,4 +1,4 @@
-"""One row of a program: its values, and the statements that compute them.
+"""Builds the statements of one row: where each value is, and what computes it.
 
 Rows are independent, so what a program does to all rows is what it does to each: its instructions with a single row.
 Views then are strides and offsets, and sums, norms and softmaxes are loops over elements of that row.

@@ -1,4 +1,4 @@
-"""Where what a row computes is kept: in registers, in scratch memory of the row, or in that of a block of rows."""
+"""Assigns storage to a row's temporaries: registers, scratch of the row, or of a block of rows."""
 
 from __future__ import annotations
 

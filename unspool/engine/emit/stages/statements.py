@@ -1,4 +1,4 @@
-"""What is done to one row: a few kinds of statements over memory."""
+"""Statements of a row: compute, reduce, contract, search, each over strided references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the elements of a row are: memory, and strided views of it."""
+"""Strided references: buffers of a row, and views of them by shape, strides and offset."""
 
 from __future__ import annotations
 

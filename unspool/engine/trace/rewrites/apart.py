@@ -1,4 +1,4 @@
-"""Takes what is carried apart from what is not, so that the latter can leave the loop."""
+"""Hoisting: takes what is carried apart from what is not, so that the latter can leave the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes what need not be computed: identities, repetitions, what no result needs."""
+"""Cleanup: identities, common subexpressions, dead code."""
 
 from __future__ import annotations
 

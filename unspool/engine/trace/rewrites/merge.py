@@ -1,4 +1,4 @@
-"""Merges what is left in the loop: one large product at a step is faster than several small ones."""
+"""Merges products that are left in the loop: one large product a step is faster than several small ones."""
 
 from __future__ import annotations
 

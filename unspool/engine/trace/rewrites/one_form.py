@@ -1,4 +1,4 @@
-"""Says the same thing in one way, for other rewrites to find: sizes, views, splits, joined slices."""
+"""Canonical form: sizes, views, splits and joined slices said in one way, for other rewrites to match."""
 
 from __future__ import annotations
 

@@ -1,0 +1,85 @@
+"""Nodes of the walk: objects that a step reaches, and those that cannot be guarded."""
+
+from __future__ import annotations
+
+import contextvars
+import random
+import threading
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from unspool.engine.guards.slots import BYTES, Reader
+
+MOST_BYTES = 1 << 16
+"""Bytes of an array that is compared by content at every call."""
+UNSEEN: tuple[type, ...] = (
+    *(random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator),
+    *(type(lru_cache(len)), contextvars.ContextVar, threading.local),
+)
+"""Objects with something inside that no slot shows: the state of a generator, a cache."""
+
+
+class CannotGuardError(Exception):
+    """The step reads something of which it cannot be told whether it has changed. The text names it."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """An object that the step reaches.
+
+    Args:
+        value: the object.
+        path: how people refer to it.
+        read: lists the values of its slots; None if it has none to be compared.
+        names: the names of the slots.
+        parent: the number of the node through which it was reached, and its place among that one's slots.
+        by_content: whether what `read` returns is compared by value, not by identity.
+    """
+
+    value: Any
+    path: str
+    read: Reader | None
+    names: list[str]
+    parent: tuple[int, int]
+    by_content: bool = False
+
+    def slots(self) -> list[Any]:
+        """What it holds now."""
+        return [] if self.read is None else self.read(self.value)
+
+
+def read_attributes(value: Any) -> list[Any]:
+    """Those of a tensor."""
+    return list(value.__dict__.values())
+
+
+def content_of(value: Any, path: str) -> Reader | None:
+    """How to read a value that is compared by its bytes; None if it is not.
+
+    Raises:
+        CannotGuardError: if there are too many.
+    """
+    kind = next((each for each in BYTES if isinstance(value, each)), None)
+    if kind is None or (kind is np.ndarray and value.dtype == object):
+        return None
+    size: int = value.nbytes if hasattr(value, "nbytes") else memoryview(value).nbytes
+    if size > MOST_BYTES:
+        raise CannotGuardError(f"{path}, an array of {size} bytes, too many to be compared at every call")
+    read = BYTES[kind]
+    return lambda each: [read(each)]
+
+
+def joined(path: str, slot: str) -> str:
+    """How people refer to a slot of what they refer to by a path."""
+    if not slot or slot.startswith(("[", ".", "(", " ")):
+        return f"{path}{slot}"
+    return f"{path}.{slot}" if path else slot
+
+
+def kind_name(value: Any) -> str:
+    """The class of a value, as people write it."""
+    return f"{value.__class__.__module__}.{value.__class__.__qualname__}".removeprefix("builtins.")
