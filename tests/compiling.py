@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """A cache of the test's own, and a place for temporary files in which none may be left."""
     folder, temporary = tmp_path / "cache", tmp_path / "tmp"
     temporary.mkdir()
+    import_module("unspool.engine.run")  # loads torch's compiler, which makes a temporary folder of its own that stays
     monkeypatch.setenv("UNSPOOL_CACHE", str(folder))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
