@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ def plans() -> Iterator[list[Plan]]:
     """Every plan of the session. Cells of the same making share a plan while one of them lives: this keeps them."""
     from unspool.engine.plans.plan import Plan
 
+    gc.freeze()  # nothing that was imported needs to be looked at again whenever there are many more plans
     made: list[Plan] = []
     make = Plan.__init__
 
