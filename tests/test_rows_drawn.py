@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, fx, nn
 
 from tests.drawn_steps import Drawn
+from tests.profiles import cases
 from tests.row_steps import UNITS, equals_the_plain_loop, keeps_rows_apart, rows_of
 from unspool import RNNCell
 from unspool.engine.plans.cache import weights_of
@@ -57,7 +58,7 @@ def row_of(tensor: Tensor, label: Label, row: int, rows: int) -> Tensor:
     return tensor.unflatten(label.index, (label.outer, rows, label.inner)).select(label.index + 1, row)
 
 
-@settings(max_examples=150, **UNHURRIED)
+@settings(max_examples=cases(40, 600), **UNHURRIED)
 @given(*STEPS)
 def test_no_drawn_step_mixes_rows_where_the_proof_accepts_it(draw: random.Random, seed: int) -> None:
     """Every node of the step and of its adjoint: each row by itself gives what it gives among others.
@@ -94,7 +95,7 @@ def test_no_drawn_step_mixes_rows_where_the_proof_accepts_it(draw: random.Random
         )
 
 
-@settings(max_examples=50, **UNHURRIED)
+@settings(max_examples=cases(15, 200), **UNHURRIED)
 @given(*STEPS)
 def test_drawn_steps_give_what_the_plain_loop_gives(draw: random.Random, seed: int) -> None:
     """Planned or not, outputs, states and every gradient are those of the plain loop."""
