@@ -21,7 +21,7 @@ from tests.compiling import (
     script,
     wait_for,
 )
-from unspool.engine.emit.cpp import build
+from unspool.engine.emit.cpp import compile_cache
 from unspool.engine.emit.cpp.build import Build
 
 INTERRUPTED = """
@@ -132,7 +132,7 @@ class TestAtTheWorstMoment:
         assert answer(FUNCTION.format(30)) == 30
         assert counting.calls == 1
 
-    @pytest.mark.parametrize("function", ["_folder", "_load_kept"])
+    @pytest.mark.parametrize("function", ["trusted_folder", "load"])
     def test_while_the_cache_is_looked_through(
         self, function: str, monkeypatch: pytest.MonkeyPatch, counting: Counting
     ) -> None:
@@ -140,7 +140,7 @@ class TestAtTheWorstMoment:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(build, function, interrupt)
+            patch.setattr(compile_cache, function, interrupt)
             with pytest.raises(KeyboardInterrupt):
                 Build.of(FUNCTION.format(31))
         assert answer(FUNCTION.format(31)) == 31

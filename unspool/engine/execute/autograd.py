@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ def run_call(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     if call.memory is None:
         with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
             return forward(call, tensors, None)
-    return LoopFunction.apply(call, *tensors)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportReturnType]
+    return cast("tuple[Tensor, ...]", LoopFunction.apply(call, *tensors))
 
 
 class LoopFunction(torch.autograd.Function):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,9 +29,9 @@ def restored(fingerprint: Fingerprint) -> Generator[None, None, None]:
 
 def _contents(value: Any, names: tuple[str, ...]) -> Any:
     if isinstance(value, list | set | deque | bytearray):
-        return list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return list(cast("Iterable[Any]", value))
     if isinstance(value, dict):
-        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return dict(cast("dict[Any, Any]", value))
     if issubclass(value.__class__, np.ndarray):
         return value.copy()
     if isinstance(value, types.FunctionType):

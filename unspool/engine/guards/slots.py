@@ -66,7 +66,7 @@ SAME: Any = (
     cast(Any, np).ufunc,
     torch_ops.OpOverload,
     torch_ops.OpOverloadPacket,
-    torch_ops._OpNamespace,  # pyright: ignore[reportPrivateUsage]
+    type(torch.ops.aten),
     torch.jit.ScriptFunction,
     logging.Logger,  # what one does to a step, a rehearsal sees
 )
@@ -254,6 +254,6 @@ def _is_defined_in_python(kind: type) -> bool:
     """Whether everything that an instance has is in its `__dict__` and slots, and in the container that it is."""
     if kind is types.SimpleNamespace:
         return True
-    while kind.__base__ not in (object, None):
-        kind = kind.__base__  # pyright: ignore[reportAssignmentType]
+    while (base := kind.__base__) is not None and base is not object:
+        kind = base
     return kind in (*CONTAINERS, *VALUES) or not {"__dict__", "__slots__"}.isdisjoint(kind.__dict__)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -71,4 +72,4 @@ def _check_hooks(cell: nn.Module) -> None:
 
 def named_modules(cell: nn.Module) -> list[tuple[str, nn.Module]]:
     """`cell.named_modules()`, with types."""
-    return list(cell.named_modules())  # pyright: ignore[reportUnknownArgumentType]
+    return list(cast("Iterator[tuple[str, nn.Module]]", cell.named_modules()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -18,7 +17,7 @@ from unspool.engine.partition.outer_products import OuterSum, outer_sums
 from unspool.engine.partition.residuals import row_bytes, values_to_keep
 from unspool.engine.partition.split import Part, split
 from unspool.engine.reasons import CannotPlanError, Code
-from unspool.engine.rows.labels import SHARED, Axis
+from unspool.engine.rows.labels import SHARED, Axis, Label
 from unspool.engine.rows.proof import check_result_rows, follow_rows
 from unspool.engine.trace.gradient_reach import Reach
 from unspool.engine.trace.graph import ancestors, is_random
@@ -195,7 +194,7 @@ def row_of(node: fx.Node) -> tuple[tuple[int, ...], torch.dtype]:
     return found
 
 
-def _draws(traced: Trace, labels: dict[fx.Node, Any]) -> Part:
+def _draws(traced: Trace, labels: dict[fx.Node, Label]) -> Part:
     """The random numbers of a step: drawn before anything else, since they depend on nothing."""
     random = [node for node in traced.graph.nodes if is_random(node)]
     results: list[fx.Node] = []

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._decomp import get_decompositions  # pyright: ignore[reportUnknownVariableType]
+from torch._decomp import get_decompositions  # pyright: ignore[reportUnknownVariableType]  # its Callables are bare
 from torch.overrides import TorchFunctionMode
 
 from unspool.engine.trace.graph import aten

@@ -72,12 +72,12 @@ def is_call(node: Any, *targets: Any) -> TypeGuard[Node]:
     return isinstance(node, fx.Node) and node.op == "call_function" and node.target in targets
 
 
-def is_size(node: fx.Node) -> bool:
+def is_size(node: Node) -> bool:
     """Whether a node computes no tensor but a number, such as a size."""
     return not isinstance(value(node), Tensor | tuple | list)
 
 
-def is_random(node: fx.Node) -> bool:
+def is_random(node: Node) -> bool:
     """Whether a node draws from a random number generator."""
     return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
@@ -143,7 +143,7 @@ def insert(before: Node, target: Callable[..., Any], *args: Any, **kwargs: Any) 
     return node
 
 
-def replace(node: Node, by: fx.Node) -> None:
+def replace(node: Node, by: Node) -> None:
     """Lets everything that used `node` use `by`, and removes `node`."""
     node.replace_all_uses_with(by)
     node.graph.erase_node(node)
@@ -158,13 +158,13 @@ def hoist_invariants(graph: fx.Graph, weights: Collection[Node]) -> None:
             first.prepend(node)
 
 
-def source_of(node: fx.Node) -> str:
+def source_of(node: Node) -> str:
     """The text of the line of the user's code that a node came from."""
     line = line_of_node(node)
     return "" if line is None else line.text
 
 
-def line_of_node(node: fx.Node) -> Line | None:
+def line_of_node(node: Node) -> Line | None:
     """The line that a node came from: the innermost one outside of torch; None for a node of the adjoint.
 
     Its text is empty for code that was typed in, of which Python keeps none.

@@ -182,7 +182,9 @@ def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list
 
 
 def _mutates(node: fx.Node) -> bool:
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable  # pyright: ignore[reportPrivateUsage]
+    if not isinstance(node.target, OpOverload):
+        return False
+    return node.target._schema.is_mutable  # pyright: ignore[reportPrivateUsage]  # a schema has no public name
 
 
 def _is_literal(node: fx.Node) -> bool:

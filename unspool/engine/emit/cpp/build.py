@@ -1,7 +1,6 @@
-"""Compile cache: builds C++ with the system's compiler, and keeps libraries on disk for later processes.
+"""Compiles C++ with the system's compiler, unless a library of the same is kept from before.
 
-Binaries are named by a hash of everything that they depend on. They are only ever loaded from a folder that nobody else
-can write to, and only if they are whole: each ends with a checksum of itself.
+Libraries are named by a hash of everything that they depend on.
 """
 
 from __future__ import annotations
@@ -14,20 +13,18 @@ import platform
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
 
+from unspool.engine.emit.cpp import compile_cache
 from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.reasons import Code
 from unspool.forking import ForkSafeLock, after_fork
-from unspool.once import Said
 
 FLAGS = (
     "-std=c++17",
@@ -44,10 +41,8 @@ FLAGS = (
 LONGEST = 300
 """Seconds that a compiler may take."""
 
-_CHECKSUM = 32
 _builds: dict[str, Build] = {}
 _lock = ForkSafeLock()
-_said = Said()
 log = logging.getLogger("unspool")
 
 
@@ -98,9 +93,9 @@ class Build:
             self._compilation = None
 
     def _begin(self) -> None:
-        folder = _folder()
+        folder = compile_cache.trusted_folder()
         kept = None if folder is None else folder / f"{self._key}.so"
-        self._library = None if kept is None else _load_kept(kept)
+        self._library = None if kept is None else compile_cache.load(kept)
         self._compilation = None if self._library else _Compilation(self._command, self.source, kept)
 
 
@@ -174,7 +169,7 @@ class _Compilation:
         try:
             with self._process:
                 self._compile(self._process, source)
-            path = self._binary if self._kept is None else _keep(self._binary, self._kept)
+            path = self._binary if self._kept is None else compile_cache.keep(self._binary, self._kept)
             try:
                 self._library = ctypes.CDLL(str(path))
             except OSError as error:
@@ -285,71 +280,3 @@ def _cpu() -> str:
 def _forget_compilations() -> None:
     for build in _builds.values():
         build.forget_compilation()
-
-
-# -- what is kept -----------------------------------------------------------------------------------------------------
-
-
-def _folder() -> Path | None:
-    """Where binaries are kept: the user's cache, or nowhere if that cannot be trusted."""
-    named, home = os.environ.get("UNSPOOL_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    try:
-        folder = Path(named) if named else Path(home or Path("~/.cache").expanduser()) / "unspool"
-        folder = folder.resolve()
-        for each in (*reversed(folder.parents), folder):
-            if not each.exists():
-                each.mkdir(mode=0o700, exist_ok=True)
-        if not _is_ours(folder.lstat(), stat.S_ISDIR):
-            raise OSError(f"{folder} is no folder of this user's that nobody else can write to")
-        for parent in folder.parents:
-            if parent.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
-                raise OSError(f"everybody can put something else in the place of {folder}")
-    except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows the user's home
-        _say_once(str(error))
-        return None
-    return folder
-
-
-def _say_once(reason: str) -> None:
-    if _said.first(reason):
-        log.info("compiled loops are not kept for other processes: %s", reason)
-
-
-def _keep(binary: Path, place: Path) -> Path:
-    """Copies a binary to its place among those kept, if that can be done; returns where it is."""
-    content = binary.read_bytes()
-    try:
-        handle, name = tempfile.mkstemp(prefix=f"{place.stem}.", dir=place.parent)
-        try:
-            with open(handle, "wb") as file:
-                file.write(content + hashlib.sha256(content).digest())
-            Path(name).replace(place)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:  # no space, or no permission
-        _say_once(f"{place.parent}: {error.strerror}")
-        return binary
-    return place
-
-
-def _load_kept(path: Path) -> ctypes.CDLL | None:
-    with suppress(OSError):  # not for this machine after all
-        return ctypes.CDLL(str(path)) if _is_whole(path) else None
-    return None
-
-
-def _is_ours(about: os.stat_result, right_kind: Callable[[int], bool]) -> bool:
-    """Whether nobody else could have written it."""
-    return right_kind(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o022
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether a binary is there, ours, and as it was written."""
-    try:
-        if not _is_ours(path.lstat(), stat.S_ISREG):
-            return False
-        content = path.read_bytes()
-    except OSError:
-        return False
-    return len(content) > _CHECKSUM and hashlib.sha256(content[:-_CHECKSUM]).digest() == content[-_CHECKSUM:]

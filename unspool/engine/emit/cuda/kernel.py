@@ -56,7 +56,9 @@ class Kernel:
         """What launches that code; None if it cannot be compiled."""
         if source not in self._functions and not self._failed:
             try:
-                function: Any = torch.cuda._compile_kernel(with_functions(source), self.name)  # pyright: ignore
+                function: Any = torch.cuda._compile_kernel(  # pyright: ignore[reportPrivateUsage]  # no public name
+                    with_functions(source), self.name
+                )
                 function.set_shared_memory_config(shared_memory)
                 self._functions[source] = function
             except (RuntimeError, OSError, AttributeError, ImportError) as error:

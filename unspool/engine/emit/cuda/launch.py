@@ -85,7 +85,8 @@ def launch(
         1,
     )
     pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-    driver: Any = torch.cuda._utils._get_gpu_runtime_library()  # pyright: ignore
+    driver: Any = torch.cuda._utils._get_gpu_runtime_library()  # pyright: ignore[reportPrivateUsage]  # no public name
+
     failure = driver.cuLaunchKernelEx(ctypes.byref(config), function.func, pointers, None)
     if failure:
         raise RuntimeError(f"a kernel could not be launched: CUDA error {failure}")

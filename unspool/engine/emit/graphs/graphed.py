@@ -235,4 +235,6 @@ class Graphed:
 def _copy_all(own: Sequence[Tensor], given: Sequence[Tensor]) -> None:
     """Copies one list of tensors to another; in one call, since each takes longer than the copy."""
     if own:
-        torch._foreach_copy_(list(own), list(given))  # pyright: ignore
+        torch._foreach_copy_(  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]  # no public name
+            list(own), list(given)
+        )
