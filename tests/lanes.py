@@ -14,25 +14,48 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 LANES = {
-    "tables": ["test_user_cells", "test_compiled", "test_gradients", "test_tracers", "test_modes"],
+    "tables": [
+        "test_user_cells",
+        "test_compiled",
+        "test_gradients",
+        "test_tracers",
+        "test_modes",
+        "test_building",
+        "test_cell_contract",
+        "test_checkpoints_weights",
+        "test_names",
+        "test_plans",
+        "test_fallbacks",
+        "test_edges",
+        "test_memory",
+    ],
+    "attention": ["test_attention", "test_attention_modules", "test_memory_of_rows", "test_beam_attention"],
 }
 """Files of tests/ that are handed out together, in this order."""
 
 LONGEST = [
     "tables",
+    "attention",
     "test_guards",
+    "test_oracle",
     "test_soak",
-    "test_compiled_drawn",
-    "test_compiled_processes",
     "test_compiled_memory",
-    "test_compilers",
+    "test_compiled_processes",
+    "test_compiled_drawn",
+    "test_reach",
+    "test_compiled_special_gradients",
     "test_rows",
     "test_between_runs",
+    "test_outer_sums",
+    "test_compiled_faults",
+    "test_contractions",
+    "test_compilers",
+    "test_largest",
     "test_documentation",
     "test_leaks",
+    "test_interrupts",
     "test_equivalence",
     "test_torch_compile",
-    "test_rows_drawn",
 ]
 """Lanes that come first, and files that are a lane of their own; those that are not named here follow."""
 
