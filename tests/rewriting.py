@@ -41,7 +41,7 @@ def traced(step: Callable[..., Tensor], dtype: torch.dtype = torch.float64, *, a
     cell = Step(step).to(dtype)
     weights = dict(cell.named_parameters())
     leaves = [Leaf((width,), dtype, torch.device("cpu"), wanted=True) for width in (DEPTH, UNITS)]
-    made = trace(cell, StepSpec(weights, *leaves, dtype, same_containers=True, adjoint=adjoint))
+    made = trace(cell, StepSpec(weights, *leaves, dtype, adjoint=adjoint))
     cleanup.drop_dead(made.graph)
     return made
 

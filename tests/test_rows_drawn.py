@@ -21,7 +21,9 @@ from unspool.engine.rows.labels import SHARED, Axis, Label
 from unspool.engine.rows.proof import follow_rows
 from unspool.engine.trace.graph import Node, value
 from unspool.engine.trace.rewrites import simplify
-from unspool.engine.trace.trace import Leaf, Trace, trace
+from unspool.engine.trace.spec import Leaf, StepSpec
+from unspool.engine.trace.trace import Trace
+from unspool.engine.trace.tracer import trace
 
 
 def drawn(draw: random.Random, seed: int) -> Drawn:
@@ -37,7 +39,7 @@ UNHURRIED = dict(deadline=None, suppress_health_check=list(HealthCheck))
 
 def traced(cell: RNNCell) -> Trace:
     leaf = Leaf((UNITS,), torch.float64, torch.device("cpu"), wanted=True)
-    return trace(cell, weights_of(cell), leaf, leaf, torch.float64, same_containers=True, adjoint=True)
+    return trace(cell, StepSpec(weights_of(cell), leaf, leaf, torch.float64, adjoint=True))
 
 
 def evaluated(traced: Trace, cell: RNNCell, rows: Sequence[Tensor]) -> dict[Node, Any]:

@@ -27,7 +27,7 @@ from unspool.engine.trace.rewrites.hoist import (
     take_convolutions_apart,
     take_dropout_apart,
 )
-from unspool.engine.trace.rewrites.merge_products import merge_products, merge_sums
+from unspool.engine.trace.rewrites.merging import merge_products, merge_sums
 from unspool.engine.trace.trace import Trace
 
 
