@@ -8,13 +8,22 @@ TENSORFLOW_READY := $(TENSORFLOW)/.ready
 CASES ?= 240
 CELLS ?= 1000
 
-.PHONY: demo test check bench conformance soak clean
+# One thread a process, which waits without spinning where a test asks for more: the cores are busy with other tests.
+# Bytecode is kept whatever the environment says: every worker, and every process that a test starts, reads it.
+TESTING := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
+PYTEST := $(TESTING) $(BIN)/python -m pytest -n auto --dist loadfile --durations=10
+
+.PHONY: demo test tests check bench conformance soak clean
 
 demo: $(READY)
 	$(BIN)/python examples/character_model.py
 
-test: check
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+test: $(READY)
+	@began=$$(date +%s); $(MAKE) --no-print-directory --jobs=2 check tests; \
+	status=$$?; echo "make test took $$(($$(date +%s) - began)) s"; exit $$status
+
+tests: $(READY)
+	$(PYTEST)
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -25,7 +34,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks --out build/benchmarks
 
 soak: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --cells $(CELLS) --out build/soak
+	UNSPOOL_TESTS=soak $(PYTEST) -m "drawn or hypothesis"
+	$(TESTING) $(BIN)/python -m tests.soak --cells $(CELLS) --out build/soak
 
 conformance: $(READY) $(TENSORFLOW_READY)
 	$(TENSORFLOW)/bin/python conformance/draw.py --cases $(CASES) --out build/conformance

@@ -56,9 +56,11 @@ def answer(source: str) -> int:
 
 
 def script(path: Path, body: str) -> str:
-    """A shell script, to be called by its name."""
-    path.write_text(f"#!/bin/sh\n{body}")
-    path.chmod(0o755)
+    """A shell script, to be called by its name. One that is there already stays: another would be another compiler."""
+    text = f"#!/bin/sh\n{body}"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+        path.chmod(0o755)
     return str(path)
 
 
@@ -71,12 +73,18 @@ def real_compiler() -> str:
 
 
 class Counting:
-    """The real compiler, which notes when it is called."""
+    """The real compiler, which notes when it is called.
 
-    def __init__(self, folder: Path, name: str = "counting") -> None:
+    Args:
+        folder: where it is put.
+        name: what it is called.
+        flags: what it is given besides; with -O0 it is done sooner.
+    """
+
+    def __init__(self, folder: Path, name: str = "counting", flags: str = "") -> None:
         self._notes = folder / f"{name}.log"
         self._notes.touch()
-        self.command = script(folder / name, f'echo called >> {self._notes}\nexec {real_compiler()} "$@"\n')
+        self.command = script(folder / name, f'echo called >> {self._notes}\nexec {real_compiler()} "$@" {flags}\n')
 
     @property
     def calls(self) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 
 from unspool import RNNCell
 from unspool.engine.trace.graph import ancestors, calls, descendants, value
-from unspool.engine.trace.rewrites import clean
+from unspool.engine.trace.rewrites import cleanup
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.engine.trace.trace import Trace
 from unspool.engine.trace.tracer import trace
@@ -41,8 +41,8 @@ def traced(step: Callable[..., Tensor], dtype: torch.dtype = torch.float64, *, a
     cell = Step(step).to(dtype)
     weights = dict(cell.named_parameters())
     leaves = [Leaf((width,), dtype, torch.device("cpu"), wanted=True) for width in (DEPTH, UNITS)]
-    made = trace(cell, StepSpec(weights, *leaves, dtype, same_containers=True, adjoint=adjoint))
-    clean.drop_dead(made.graph)
+    made = trace(cell, StepSpec(weights, *leaves, dtype, adjoint=adjoint))
+    cleanup.drop_dead(made.graph)
     return made
 
 

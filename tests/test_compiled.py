@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from tests.comparison import Run, data_for, loss_of, results, wanting_gradients
 from tests.emitting import assert_compiled, assert_equals_interpreter, interpreter
+from tests.profiles import SOAK
 from tests.user_cells import USER_CELLS, LSTMTwoLinears, MultiHead
 from tests.zoo import ZOO, inputs_for
 from unspool import Checkpoint, GRUCell, Keep, LSTMCell, Recompute, dynamic_rnn, explain
@@ -44,7 +44,7 @@ INTERPRETED = {
 }
 """Cells whose forward cores have no form in C++, with what `explain` says of them."""
 
-EVERYTHING = "UNSPOOL_TEST_EVERYTHING" in os.environ
+EVERYTHING = SOAK
 """Whether cells of the zoo, which have much in common, are run in all ways too."""
 
 CELLS = [name for name in (*USER_CELLS, *ZOO) if name not in {*UNPLANNED, *INTERPRETED}]
@@ -154,6 +154,7 @@ def _name(each: Any) -> str:
 # -- every cell --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(("name", "dtype"), RUNS, ids=_name)
 def test_equals_the_interpreter(name: str, dtype: torch.dtype) -> None:
     """Under all policies, but for the zoo."""

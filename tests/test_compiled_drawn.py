@@ -17,6 +17,7 @@ from torch import Tensor
 from tests.comparison import results, wanting_gradients
 from tests.drawn_cells import DrawnCell
 from tests.emitting import assert_equals_interpreter, compiled_together, difference, drawn, interpreter
+from tests.profiles import cases
 from unspool import Checkpoint, Keep, Recompute, dynamic_rnn
 from unspool.engine import Options, Request
 from unspool.engine.emit.cpp.loop import Compiled
@@ -31,9 +32,9 @@ from unspool.engine.reasons import CannotPlanError
 from unspool.engine.run import prepare
 from unspool.structure import map_structure
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.drawn]
 
-CELLS = int(os.environ.get("UNSPOOL_DRAWN_CELLS", "90"))
+CELLS = int(os.environ.get("UNSPOOL_DRAWN_CELLS", cases(30, 270)))
 """How many are drawn; thousands were, with other seeds."""
 FIRST = int(os.environ.get("UNSPOOL_DRAWN_FIRST", "0"))
 """The seed of the first."""

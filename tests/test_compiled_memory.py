@@ -36,16 +36,17 @@ def library(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs Python code in an environment, with sanitizers in everything that is compiled."""
-    folder = tmp_path_factory.mktemp("sanitized")
+    """Runs Python code in an environment, with sanitizers in everything that is compiled: the next run finds that."""
+    folder, kept = tmp_path_factory.mktemp("sanitized"), ROOT / "build" / "sanitized"
+    kept.mkdir(parents=True, exist_ok=True)
     preload = f"{library('libasan.so')} {library('libubsan.so')}"
     # The compiler itself is better off without them.
-    compiler = script(folder / "sanitizing", f'unset LD_PRELOAD\nexec g++ "$@" {FLAGS}\n')
+    compiler = script(kept / "sanitizing", f'unset LD_PRELOAD\nexec g++ "$@" {FLAGS}\n')
     environment = {
         **{name: value for name, value in os.environ.items() if name != "UNSPOOL_EMIT"},
         "PYTHONPATH": str(ROOT),
         "OMP_NUM_THREADS": "2",
-        "UNSPOOL_CACHE": str(folder / "cache"),
+        "UNSPOOL_CACHE": str(kept / "cache"),
         "CXX": compiler,
         "LD_PRELOAD": preload,
         "ASAN_OPTIONS": "detect_leaks=0",  # those would be Python's

@@ -238,7 +238,7 @@ check_compiled(cell, inputs)
 assert sorted(os.listdir(os.environ["UNSPOOL_CACHE"])) == libraries
 print(len(libraries))
 """
-        compiler = Counting(tmp_path)
+        compiler = Counting(tmp_path, flags="-O0")  # there are many to compile, and nobody is in a hurry to run them
         cache = tmp_path / "cache"
         done = run_python(SHARED + code, tmp_path, timeout=300, UNSPOOL_CACHE=str(cache), CXX=compiler.command)
         files = [each.name for each in cache.iterdir()]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.cells import Pair
+from tests.profiles import cases
 from unspool import RNNCell, bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn, static_bidirectional_rnn, static_rnn
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
@@ -107,7 +108,7 @@ def assert_equal(one: Any, other: Any) -> None:
     torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(40, 600), deadline=None)
 @given(calls())
 def test_dynamic_rnn_equals_static_rnn(call: dict[str, Any]) -> None:
     cell, lengths, state, time_major = call["cell"], call["lengths"], call["state"], call["time_major"]
@@ -122,7 +123,7 @@ def test_dynamic_rnn_equals_static_rnn(call: dict[str, Any]) -> None:
     assert_equal(gradients(call, outputs, final), gradients(call, reference, static_final))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(15, 240), deadline=None)
 @given(calls())
 def test_bidirectional_loops_equal_each_other(call: dict[str, Any]) -> None:
     cell, lengths, state = call["cell"], call["lengths"], call["state"]
@@ -140,7 +141,7 @@ def test_bidirectional_loops_equal_each_other(call: dict[str, Any]) -> None:
     assert_equal(gradients(call, both, state_bw), gradients(call, stacked(listed), static_bw))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(15, 240), deadline=None)
 @given(calls())
 def test_raw_rnn_equals_dynamic_rnn(call: dict[str, Any]) -> None:
     cell, steps = call["cell"], unstacked(call)

@@ -15,6 +15,7 @@ from torch import nn
 from tests.cell_changes import CHANGES, Stage
 from tests.cell_changes.table import Leaky
 from tests.guards import assert_equal, by_the_engine, differ, plainly, reason_of, stages_of
+from tests.profiles import cases
 from unspool.engine.plans import cache
 
 
@@ -110,7 +111,7 @@ def put(cell: Any, place: str, number: Any) -> None:
 
 NUMBERS = st.sampled_from([0.5, 0, 0.0, -0.0, False, 1, 1.0, True, -1.5])
 # Without shrinking: an example is a few traces, and what was drawn says enough.
-QUICK = settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
+QUICK = settings(max_examples=cases(8, 100), deadline=None, derandomize=True, phases=[Phase.generate])
 
 
 @QUICK

@@ -13,14 +13,14 @@ from torch import Tensor
 from tests.rewriting import UNITS, in_core, targets, traced, unchanged
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.trace.graph import ancestors, aten, calls, hoist_invariants, invariants, value
-from unspool.engine.trace.rewrites import clean, one_form, simplify
+from unspool.engine.trace.rewrites import canonicalize, cleanup, simplify
 from unspool.engine.trace.trace import Trace
 
 
 def test_the_number_of_rows_has_a_name() -> None:
     made = unchanged(
         traced(lambda cell, x, h: h + torch.zeros_like(h) + h.reshape(h.shape[0] * 2, 2).tanh().reshape(h.shape)),
-        lambda made: one_form.name_sizes(made.graph, made.rows),
+        lambda made: canonicalize.name_sizes(made.graph, made.rows),
     )
     assert targets(made, aten.sym_size.int, aten.zeros_like.default) == 0
     assert targets(made, aten.full.default) == 1
@@ -42,7 +42,7 @@ def test_the_number_of_rows_has_a_name() -> None:
 )
 def test_whatever_is_filled_is_made_from_its_shape(make: Any, dtype: torch.dtype) -> None:
     made = traced(lambda cell, x, h: h * make(h), adjoint=False)
-    unchanged(made, lambda made: (one_form.name_sizes(made.graph, made.rows), clean.drop_dead(made.graph)))
+    unchanged(made, lambda made: (canonicalize.name_sizes(made.graph, made.rows), cleanup.drop_dead(made.graph)))
     (full,) = calls(made.graph, aten.full.default)
     assert value(full).dtype == dtype
     assert not ancestors([full]) & {*made.state, *made.inputs}
@@ -50,7 +50,7 @@ def test_whatever_is_filled_is_made_from_its_shape(make: Any, dtype: torch.dtype
 
 def test_a_shape_without_rows_stays_a_shape_of_numbers() -> None:
     made = traced(lambda cell, x, h: h * torch.ones(UNITS), adjoint=False)
-    unchanged(made, lambda made: one_form.name_sizes(made.graph, made.rows))
+    unchanged(made, lambda made: canonicalize.name_sizes(made.graph, made.rows))
     (full,) = calls(made.graph, aten.full.default)
     assert full.args[0] == [UNITS]
     assert not made.rows.users
@@ -58,7 +58,7 @@ def test_a_shape_without_rows_stays_a_shape_of_numbers() -> None:
 
 def test_a_mask_like_the_state_does_not_wait_for_it() -> None:
     made = traced(lambda cell, x, h: h * torch.rand_like(h))
-    one_form.name_sizes(made.graph, made.rows)
+    canonicalize.name_sizes(made.graph, made.rows)
     (drawn,) = calls(made.graph, aten.rand.default)
     assert not ancestors([drawn]) & set(made.state)
 
@@ -68,14 +68,14 @@ def test_a_size_that_is_no_multiple_of_the_rows_is_refused() -> None:
         lambda cell, x, h: F.pad(h, (0, 0, 0, 3))[:-3] + torch.zeros(h.shape[0] + 1, UNITS)[1:], adjoint=False
     )
     with pytest.raises(CannotPlanError, match="no multiple of the number of rows"):
-        one_form.name_sizes(made.graph, made.rows)
+        canonicalize.name_sizes(made.graph, made.rows)
 
 
 def test_identities_go() -> None:
     def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
         return (((h * 1 + 0) / 1).clone().detach() + h.view(h.shape)).to(h.dtype).t().t()[:, :UNITS]
 
-    made = unchanged(traced(step), lambda made: (clean.drop_identities(made.graph), clean.drop_dead(made.graph)))
+    made = unchanged(traced(step), lambda made: (cleanup.drop_identities(made.graph), cleanup.drop_dead(made.graph)))
     assert {node.target for node in calls(made.graph)} <= {aten.add.Tensor, aten.sym_size.int}
 
 
@@ -98,14 +98,14 @@ def test_identities_go() -> None:
     ],
 )
 def test_what_is_no_identity_stays(step: Any, target: Any) -> None:
-    made = unchanged(traced(step, adjoint=False), lambda made: clean.drop_identities(made.graph))
+    made = unchanged(traced(step, adjoint=False), lambda made: cleanup.drop_identities(made.graph))
     assert targets(made, target) >= 1
 
 
 def test_views_become_reshapes() -> None:
     made = unchanged(
         traced(lambda cell, x, h: h.view(-1, 2, 2).transpose(1, 2).reshape(-1, UNITS)),
-        lambda made: one_form.use_one_name(made.graph),
+        lambda made: canonicalize.use_one_name(made.graph),
     )
     assert targets(made, aten.view.default, aten._unsafe_view.default) == 0
     assert targets(made, aten.reshape.default) > 0
@@ -113,7 +113,7 @@ def test_views_become_reshapes() -> None:
 
 def test_a_view_as_another_dtype_is_no_reshape() -> None:
     made = traced(lambda cell, x, h: h.view(torch.int64).bitwise_and(-2).view(torch.float64), adjoint=False)
-    unchanged(made, lambda made: one_form.use_one_name(made.graph))
+    unchanged(made, lambda made: canonicalize.use_one_name(made.graph))
     assert targets(made, aten.view.dtype) == 2
 
 
@@ -123,7 +123,7 @@ def test_splits_have_one_name() -> None:
         first, rest = torch.unsafe_split_with_sizes(h, [1, 3], 1)
         return torch.cat([one * other, first + rest[:, :2]], 1)
 
-    made = unchanged(traced(step, adjoint=False), lambda made: one_form.use_one_name(made.graph))
+    made = unchanged(traced(step, adjoint=False), lambda made: canonicalize.use_one_name(made.graph))
     assert targets(made, aten.split.Tensor, aten.split_with_sizes.default) == 2
     assert targets(made, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default) == 0
 
@@ -131,7 +131,7 @@ def test_splits_have_one_name() -> None:
 def test_what_is_repeated_is_computed_once() -> None:
     made = unchanged(
         traced(lambda cell, x, h: torch.tanh(h) + torch.tanh(h), adjoint=False),
-        lambda made: clean.share_repeated(made.graph),
+        lambda made: cleanup.share_repeated(made.graph),
     )
     assert targets(made, aten.tanh.default) == 1
 
@@ -147,22 +147,22 @@ def test_what_is_repeated_is_computed_once() -> None:
 )
 def test_what_differs_in_anything_is_not_shared(step: Any) -> None:
     made = traced(step, adjoint=False)
-    clean.drop_identities(made.graph)
+    cleanup.drop_identities(made.graph)
     before = targets(made)
-    unchanged(made, lambda made: clean.share_repeated(made.graph))
+    unchanged(made, lambda made: cleanup.share_repeated(made.graph))
     assert targets(made) == before
 
 
 def test_dropouts_are_never_shared() -> None:
     made = traced(lambda cell, x, h: F.dropout(h, 0.5) + F.dropout(h, 0.5), adjoint=False)
-    clean.share_repeated(made.graph)
+    cleanup.share_repeated(made.graph)
     assert targets(made, aten.native_dropout.default) == 2
 
 
 def test_draws_are_never_shared() -> None:
     made = traced(lambda cell, x, h: torch.rand_like(h) * h + torch.rand_like(h), adjoint=False)
-    one_form.name_sizes(made.graph, made.rows)
-    clean.share_repeated(made.graph)
+    canonicalize.name_sizes(made.graph, made.rows)
+    cleanup.share_repeated(made.graph)
     assert targets(made, aten.rand.default) == 2
 
 
@@ -170,13 +170,13 @@ def test_what_no_result_needs_goes() -> None:
     made = traced(lambda cell, x, h: h + 1, adjoint=False)
     with made.graph.inserting_before(made.graph.output_node()):
         made.graph.call_function(aten.tanh.default, (made.state[0],))
-    unchanged(made, lambda made: clean.drop_dead(made.graph))
+    unchanged(made, lambda made: cleanup.drop_dead(made.graph))
     assert targets(made, aten.tanh.default) == 0
     assert targets(made, aten.add.Tensor) == 1
 
 
 def test_what_is_given_stays_even_if_nothing_needs_it() -> None:
-    made = unchanged(traced(lambda cell, x, h: h + 1), lambda made: clean.drop_dead(made.graph))
+    made = unchanged(traced(lambda cell, x, h: h + 1), lambda made: cleanup.drop_dead(made.graph))
     given = [node for node in made.graph.nodes if node.op == "placeholder"]
     assert given == [
         made.rows, *made.weights, *made.inputs, *made.state, *made.d_outputs, *made.d_new_state
@@ -202,18 +202,18 @@ def test_draws_are_not_invariant() -> None:
 
 def join(made: Trace) -> None:
     """Needs what is left when slices of everything are gone."""
-    clean.drop_identities(made.graph)
-    one_form.join_slices(made.graph)
-    clean.drop_dead(made.graph)
+    cleanup.drop_identities(made.graph)
+    canonicalize.join_slices(made.graph)
+    cleanup.drop_dead(made.graph)
 
 
 def test_slices_that_cover_are_joined() -> None:
     made = unchanged(
         traced(lambda cell, x, h: torch.cat([h[:, 2:].tanh(), h[:, :2].sigmoid()], 1)),
         lambda made: (
-            clean.drop_identities(made.graph),
-            one_form.join_slices(made.graph),
-            clean.drop_dead(made.graph),
+            cleanup.drop_identities(made.graph),
+            canonicalize.join_slices(made.graph),
+            cleanup.drop_dead(made.graph),
         ),
     )
     assert targets(made, aten.slice_backward.default) == 0
@@ -257,17 +257,17 @@ def test_slices_that_overlap_or_leave_holes_are_not_joined(step: Any) -> None:
     made = unchanged(
         made,
         lambda made: (
-            clean.drop_identities(made.graph),
-            one_form.join_slices(made.graph),
-            clean.drop_dead(made.graph),
+            cleanup.drop_identities(made.graph),
+            canonicalize.join_slices(made.graph),
+            cleanup.drop_dead(made.graph),
         ),
     )
     assert targets(made, aten.slice_backward.default) >= 2
 
 
 def flatten_concats(made: Trace) -> None:
-    one_form.flatten_concats(made.graph)
-    clean.drop_dead(made.graph)
+    canonicalize.flatten_concats(made.graph)
+    cleanup.drop_dead(made.graph)
 
 
 def test_nested_concatenations_become_one() -> None:
@@ -315,9 +315,9 @@ def test_a_concatenation_that_rounds_stays_inside() -> None:
 
 
 def cut_once(made: Trace) -> None:
-    clean.drop_identities(made.graph)
-    one_form.cut_once(made.graph)
-    clean.drop_dead(made.graph)
+    cleanup.drop_identities(made.graph)
+    canonicalize.cut_once(made.graph)
+    cleanup.drop_dead(made.graph)
 
 
 @pytest.mark.parametrize(
@@ -358,9 +358,9 @@ def test_cuts_to_the_end_and_from_the_end_are_whole() -> None:
 
 
 def join_cuts(made: Trace) -> None:
-    clean.drop_identities(made.graph)
-    one_form.join_cuts(made.graph)
-    clean.drop_dead(made.graph)
+    cleanup.drop_identities(made.graph)
+    canonicalize.join_cuts(made.graph)
+    cleanup.drop_dead(made.graph)
 
 
 def test_a_weight_cut_and_put_together_again_is_whole() -> None:

@@ -11,15 +11,15 @@ from torch import Tensor
 
 from tests.rewriting import UNITS, in_core, targets, traced, unchanged
 from unspool.engine.trace.graph import ancestors, aten, calls, descendants, value
-from unspool.engine.trace.rewrites import apart, clean, one_form, simplify
+from unspool.engine.trace.rewrites import canonicalize, cleanup, hoist, simplify
 from unspool.engine.trace.trace import Trace
 
 
 def test_the_mask_of_a_dropout_is_drawn_by_itself() -> None:
     made = unchanged(
-        traced(lambda cell, x, h: F.dropout(torch.tanh(h), 0.4)), lambda made: apart.take_dropout_apart(made.graph)
+        traced(lambda cell, x, h: F.dropout(torch.tanh(h), 0.4)), lambda made: hoist.take_dropout_apart(made.graph)
     )
-    one_form.name_sizes(made.graph, made.rows)
+    canonicalize.name_sizes(made.graph, made.rows)
     (drawn,) = calls(made.graph, aten.native_dropout.default)
     assert not ancestors([drawn]) & {*made.state, *made.inputs}
 
@@ -27,7 +27,7 @@ def test_the_mask_of_a_dropout_is_drawn_by_itself() -> None:
 def test_a_dropout_that_drops_nothing_is_left_alone() -> None:
     made = traced(lambda cell, x, h: torch.native_dropout(h, 0.4, False)[0], adjoint=False)
     before = [node.name for node in made.graph.nodes]
-    apart.take_dropout_apart(made.graph)
+    hoist.take_dropout_apart(made.graph)
     assert [node.name for node in made.graph.nodes] == before
 
 
@@ -36,7 +36,7 @@ def test_a_dropout_of_nothing_or_everything_is_left_alone(rate: float) -> None:
     """The scale of what is kept would be 1/0 for the latter."""
     made = traced(lambda cell, x, h: torch.native_dropout(h, rate, True)[0], adjoint=False)
     before = [node.name for node in made.graph.nodes]
-    unchanged(made, lambda made: apart.take_dropout_apart(made.graph))
+    unchanged(made, lambda made: hoist.take_dropout_apart(made.graph))
     assert [node.name for node in made.graph.nodes] == before
 
 
@@ -44,7 +44,7 @@ def test_the_gradients_of_a_convolution_come_apart() -> None:
     def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
         return F.conv1d(h.unsqueeze(1), cell.square[:, None, :3], padding=1).mean(1)
 
-    made = unchanged(traced(step), lambda made: apart.take_convolutions_apart(made.graph))
+    made = unchanged(traced(step), lambda made: hoist.take_convolutions_apart(made.graph))
     masks = [node.args[-1] for node in calls(made.graph, aten.convolution_backward.default)]
     assert sorted(map(tuple, masks)) == [(False, True, False), (True, False, False)]
 
@@ -53,7 +53,7 @@ def test_one_gradient_of_a_convolution_stays_one() -> None:
     def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
         return F.conv1d(h.unsqueeze(1), torch.ones(2, 1, 3, dtype=h.dtype), padding=1).mean(1)
 
-    made = unchanged(traced(step), lambda made: apart.take_convolutions_apart(made.graph))
+    made = unchanged(traced(step), lambda made: hoist.take_convolutions_apart(made.graph))
     (gradient,) = calls(made.graph, aten.convolution_backward.default)
     assert gradient.args[-1] == [True, False, False]
     assert targets(made, aten.convolution.default) == 1
@@ -61,7 +61,7 @@ def test_one_gradient_of_a_convolution_stays_one() -> None:
 
 def test_a_concatenation_is_multiplied_in_two_parts() -> None:
     made = traced(lambda cell, x, h: torch.tanh(torch.cat([x, h], 1) @ cell.kernel))
-    made = unchanged(made, lambda made: apart.split_concat_products(made.graph, made.weights, made.state))
+    made = unchanged(made, lambda made: hoist.split_concat_products(made.graph, made.weights, made.state))
     products = [node for node in calls(made.graph, aten.mm.default) if node in ancestors(made.outputs)]
     dependent = descendants(made.graph, made.state)
     assert [node in dependent for node in products] == [False, True]
@@ -71,33 +71,33 @@ def test_neighbours_of_a_concatenation_stay_together() -> None:
     made = traced(
         lambda cell, x, h: torch.cat([x[:, :1], x[:, 1:2], h.tanh(), h[:, :1]], 1) @ cell.kernel, adjoint=False
     )
-    unchanged(made, lambda made: apart.split_concat_products(made.graph, made.weights, made.state))
+    unchanged(made, lambda made: hoist.split_concat_products(made.graph, made.weights, made.state))
     assert [value(node.args[0]).shape[1] for node in calls(made.graph, aten.mm.default)] == [2, UNITS + 1]
 
 
 def test_a_concatenation_times_what_is_no_weight_stays_whole() -> None:
     made = traced(lambda cell, x, h: torch.cat([x, h], 1) @ (torch.cat([x, h], 1).t() @ h), adjoint=False)
-    unchanged(made, lambda made: apart.split_concat_products(made.graph, made.weights, made.state))
+    unchanged(made, lambda made: hoist.split_concat_products(made.graph, made.weights, made.state))
     assert targets(made, aten.mm.default) == 2
 
 
 def test_a_concatenation_with_the_old_kind_of_nothing() -> None:
     """`cat` still takes an empty vector for nothing beside matrices."""
     made = traced(lambda cell, x, h: torch.cat([torch.empty(0, dtype=h.dtype), h], 1) @ cell.square, adjoint=False)
-    unchanged(made, lambda made: apart.split_concat_products(made.graph, made.weights, made.state))
+    unchanged(made, lambda made: hoist.split_concat_products(made.graph, made.weights, made.state))
 
 
 def test_a_concatenation_of_states_alone_stays_whole() -> None:
     made = traced(lambda cell, x, h: torch.cat([h[:, :3], h], 1) @ cell.kernel)
     before = targets(made, aten.mm.default)
-    unchanged(made, lambda made: apart.split_concat_products(made.graph, made.weights, made.state))
+    unchanged(made, lambda made: hoist.split_concat_products(made.graph, made.weights, made.state))
     assert targets(made, aten.mm.default) == before
 
 
 def test_a_concatenation_of_rows_is_no_concatenation_of_columns() -> None:
     made = traced(lambda cell, x, h: (torch.cat([x[:, :1].t(), h.t()], 0).t() @ cell.kernel[: UNITS + 1]).tanh())
     before = targets(made, aten.mm.default)
-    unchanged(made, lambda made: apart.split_concat_products(made.graph, made.weights, made.state))
+    unchanged(made, lambda made: hoist.split_concat_products(made.graph, made.weights, made.state))
     assert targets(made, aten.mm.default) == before
 
 
@@ -106,8 +106,8 @@ def test_a_slice_of_a_product_is_a_product_with_a_slice() -> None:
     assert in_core(made, aten.mm.default, adjoint=True) == 1
 
     def apply(made: Trace) -> None:
-        clean.drop_identities(made.graph)
-        apart.narrow_products(made.graph, made.weights)
+        cleanup.drop_identities(made.graph)
+        hoist.narrow_products(made.graph, made.weights)
 
     unchanged(made, apply)
     (product,) = [
@@ -140,7 +140,7 @@ def test_slices_of_a_product_that_overlap_are_left_alone() -> None:
         )
     )
     before = [value(node).shape[1] for node in calls(made.graph, aten.mm.default) if node in ancestors(made.outputs)]
-    unchanged(made, lambda made: apart.narrow_products(made.graph, made.weights))
+    unchanged(made, lambda made: hoist.narrow_products(made.graph, made.weights))
     after = [value(node).shape[1] for node in calls(made.graph, aten.mm.default) if node in ancestors(made.outputs)]
     assert after == before == [UNITS]
 
@@ -154,37 +154,37 @@ def test_slices_of_a_product_that_overlap_are_left_alone() -> None:
 )
 def test_other_parts_of_a_product_are_left_alone(pick: Any) -> None:
     made = traced(lambda cell, x, h: pick(h @ cell.square) + h, adjoint=False)
-    clean.drop_identities(made.graph)
-    unchanged(made, lambda made: apart.narrow_products(made.graph, made.weights))
+    cleanup.drop_identities(made.graph)
+    unchanged(made, lambda made: hoist.narrow_products(made.graph, made.weights))
     (product,) = calls(made.graph, aten.mm.default)
     assert value(product).shape[1] == UNITS
 
 
 def test_a_product_of_rows_with_rows_is_left_alone() -> None:
     made = traced(lambda cell, x, h: (h.t() @ h)[:, :2].sum() + (h.t() @ h)[:, 2:].sum() + h, adjoint=False)
-    clean.share_repeated(made.graph)
+    cleanup.share_repeated(made.graph)
     before = targets(made, aten.mm.default)
-    unchanged(made, lambda made: apart.narrow_products(made.graph, made.weights))
+    unchanged(made, lambda made: hoist.narrow_products(made.graph, made.weights))
     assert targets(made, aten.mm.default) == before == 1
 
 
 def test_a_product_that_is_also_needed_whole_is_left_alone() -> None:
     made = traced(lambda cell, x, h: (lambda p: p + p[:, :1])(h @ cell.square), adjoint=False)
-    unchanged(made, lambda made: apart.narrow_products(made.graph, made.weights))
+    unchanged(made, lambda made: hoist.narrow_products(made.graph, made.weights))
     assert targets(made, aten.mm.default) == 1
 
 
 def test_factors_that_are_not_carried_are_multiplied_first() -> None:
     made = traced(lambda cell, x, h: torch.tanh(h) * torch.sigmoid(x[:, :1]) * x[:, 1:2])
     before = in_core(made, aten.mul.Tensor, adjoint=True)
-    unchanged(made, lambda made: (apart.reassociate(made.graph, made.d_new_state), clean.drop_dead(made.graph)))
+    unchanged(made, lambda made: (hoist.reassociate(made.graph, made.d_new_state), cleanup.drop_dead(made.graph)))
     assert in_core(made, aten.mul.Tensor, adjoint=True) == 1 < before
 
 
 def test_a_divisor_that_is_not_carried_divides_first() -> None:
     made = traced(lambda cell, x, h: (x[:, :1] * h) / (1 + x[:, 1:2] ** 2), adjoint=False)
     assert (in_core(made, aten.mul.Tensor), in_core(made, aten.div.Tensor)) == (1, 1)
-    unchanged(made, lambda made: (apart.reassociate(made.graph, made.state), clean.drop_dead(made.graph)))
+    unchanged(made, lambda made: (hoist.reassociate(made.graph, made.state), cleanup.drop_dead(made.graph)))
     assert (in_core(made, aten.mul.Tensor), in_core(made, aten.div.Tensor)) == (1, 0)
 
 
@@ -202,7 +202,7 @@ def test_a_divisor_that_is_not_carried_divides_first() -> None:
 def test_factors_that_are_carried_are_not_moved(step: Any) -> None:
     made = traced(step, adjoint=False)
     before = [str(node.args) for node in calls(made.graph)]
-    unchanged(made, lambda made: apart.reassociate(made.graph, made.state))
+    unchanged(made, lambda made: hoist.reassociate(made.graph, made.state))
     assert [str(node.args) for node in calls(made.graph)] == before
 
 
@@ -210,14 +210,14 @@ def test_a_factor_of_another_dtype_is_not_moved() -> None:
     """In float64 the product would not be rounded in between."""
     made = traced(lambda cell, x, h: (h.float() * x[:, :1].float()).double() * x[:, 1:2], adjoint=False)
     before = targets(made, aten.mul.Tensor)
-    unchanged(made, lambda made: apart.reassociate(made.graph, made.state))
+    unchanged(made, lambda made: hoist.reassociate(made.graph, made.state))
     assert targets(made, aten.mul.Tensor) == before
 
 
 def test_terms_that_are_not_carried_are_added_first() -> None:
     made = traced(lambda cell, x, h: (x[:, :1] + h) + cell.bias)
     assert in_core(made, aten.add.Tensor) == 2
-    unchanged(made, lambda made: (apart.sum_apart(made.graph, made.state), clean.drop_dead(made.graph)))
+    unchanged(made, lambda made: (hoist.sum_apart(made.graph, made.state), cleanup.drop_dead(made.graph)))
     assert in_core(made, aten.add.Tensor) == 1
 
 
@@ -232,7 +232,7 @@ def test_terms_that_are_not_carried_are_added_first() -> None:
     ids=["bool", "int8", "float32", "a sum of bools inside"],
 )
 def test_terms_of_another_dtype_are_not_added_first(step: Any) -> None:
-    unchanged(traced(step, adjoint=False), lambda made: apart.sum_apart(made.graph, made.state))
+    unchanged(traced(step, adjoint=False), lambda made: hoist.sum_apart(made.graph, made.state))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_terms_of_another_dtype_are_not_added_first(step: Any) -> None:
 def test_sums_that_gain_nothing_are_left_alone(step: Any) -> None:
     made = traced(step, adjoint=False)
     before = in_core(made, aten.add.Tensor)
-    unchanged(made, lambda made: (apart.sum_apart(made.graph, made.state), clean.drop_dead(made.graph)))
+    unchanged(made, lambda made: (hoist.sum_apart(made.graph, made.state), cleanup.drop_dead(made.graph)))
     assert in_core(made, aten.add.Tensor) == before
 
 
@@ -257,7 +257,7 @@ def test_half_precision_is_not_left_in_the_core(dtype: torch.dtype) -> None:
     # The factor is rounded instead of the product: one rounding of half precision, on numbers of size 1.
     unchanged(
         made,
-        lambda made: (apart.stay_in_half(made.graph, made.d_new_state), clean.drop_dead(made.graph)),
+        lambda made: (hoist.stay_in_half(made.graph, made.d_new_state), cleanup.drop_dead(made.graph)),
         tolerance=0.03,
     )
     assert in_core(made, aten._to_copy.default, adjoint=True) == 0
@@ -266,5 +266,5 @@ def test_half_precision_is_not_left_in_the_core(dtype: torch.dtype) -> None:
 def test_float32_computed_on_purpose_stays() -> None:
     made = traced(lambda cell, x, h: (h.float() * h.float().exp()).to(h.dtype), torch.bfloat16, adjoint=False)
     before = targets(made, aten._to_copy.default)
-    unchanged(made, lambda made: apart.stay_in_half(made.graph, made.state), tolerance=0.03)
+    unchanged(made, lambda made: hoist.stay_in_half(made.graph, made.state), tolerance=0.03)
     assert targets(made, aten._to_copy.default) == before

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from tests.rewriting import DEPTH, in_core, targets, traced, unchanged
 from unspool.engine.trace.graph import ancestors, aten, calls, value
-from unspool.engine.trace.rewrites import clean, merge, simplify
+from unspool.engine.trace.rewrites import cleanup, merging, simplify
 from unspool.engine.trace.trace import Trace
 
 
 def test_products_of_the_same_rows_become_one() -> None:
     made = traced(lambda cell, x, h: torch.tanh(h @ cell.square) * torch.sigmoid(h @ cell.other))
     assert in_core(made, aten.mm.default) == 2
-    unchanged(made, lambda made: merge.merge_products(made.graph, made.weights, made.state, made.new_state))
+    unchanged(made, lambda made: merging.merge_products(made.graph, made.weights, made.state, made.new_state))
     assert in_core(made, aten.mm.default) == 1
 
 
@@ -30,7 +30,7 @@ def test_products_of_a_product_become_one_too() -> None:
 
     made = traced(step, adjoint=False)
     assert in_core(made, aten.mm.default) == 4
-    unchanged(made, lambda made: merge.merge_products(made.graph, made.weights, made.state, made.new_state))
+    unchanged(made, lambda made: merging.merge_products(made.graph, made.weights, made.state, made.new_state))
     assert in_core(made, aten.mm.default) == 2
 
 
@@ -45,7 +45,7 @@ def test_products_of_a_product_become_one_too() -> None:
 def test_other_products_are_left_alone(step: Any) -> None:
     made = traced(step, adjoint=False)
     before = targets(made, aten.mm.default)
-    unchanged(made, lambda made: merge.merge_products(made.graph, made.weights, made.state, made.new_state))
+    unchanged(made, lambda made: merging.merge_products(made.graph, made.weights, made.state, made.new_state))
     assert targets(made, aten.mm.default) == before
 
 
@@ -57,7 +57,7 @@ def test_a_product_that_no_later_step_needs_is_not_merged_into_the_core() -> Non
     extra.meta["val"] = value(calls(made.graph, aten.mm.default)[0])
     groups: Any = output.args[0]
     output.args = (([extra], *groups[1:]),)
-    unchanged(made, lambda made: merge.merge_products(made.graph, made.weights, made.state, made.new_state))
+    unchanged(made, lambda made: merging.merge_products(made.graph, made.weights, made.state, made.new_state))
     assert in_core(made, aten.mm.default) == 1
     assert extra in made.graph.nodes
 
@@ -68,8 +68,8 @@ def test_a_sum_of_products_becomes_one() -> None:
     unchanged(
         made,
         lambda made: (
-            merge.merge_sums(made.graph, made.weights, made.state, made.new_state),
-            clean.drop_dead(made.graph),
+            merging.merge_sums(made.graph, made.weights, made.state, made.new_state),
+            cleanup.drop_dead(made.graph),
         ),
     )
     assert in_core(made, aten.mm.default) == 1
@@ -105,8 +105,8 @@ def test_a_sum_of_three_products_and_more_becomes_one() -> None:
     made = traced(step, adjoint=False)
 
     def apply(made: Trace) -> None:
-        merge.merge_sums(made.graph, made.weights, made.state, made.new_state)
-        clean.drop_dead(made.graph)
+        merging.merge_sums(made.graph, made.weights, made.state, made.new_state)
+        cleanup.drop_dead(made.graph)
 
     unchanged(made, apply)
     assert in_core(made, aten.mm.default) == 1
@@ -126,8 +126,8 @@ def test_other_sums_of_products_are_left_alone(step: Any) -> None:
     unchanged(
         made,
         lambda made: (
-            merge.merge_sums(made.graph, made.weights, made.state, made.new_state),
-            clean.drop_dead(made.graph),
+            merging.merge_sums(made.graph, made.weights, made.state, made.new_state),
+            cleanup.drop_dead(made.graph),
         ),
     )
     assert in_core(made, aten.mm.default) == before

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, fx, nn
 
 from tests.drawn_steps import Drawn
+from tests.profiles import cases
 from tests.row_steps import UNITS, equals_the_plain_loop, keeps_rows_apart, rows_of
 from unspool import RNNCell
 from unspool.engine.plans.cache import weights_of
@@ -38,7 +39,7 @@ UNHURRIED = dict(deadline=None, suppress_health_check=list(HealthCheck))
 
 def traced(cell: RNNCell) -> Trace:
     leaf = Leaf((UNITS,), torch.float64, torch.device("cpu"), wanted=True)
-    return trace(cell, StepSpec(weights_of(cell), leaf, leaf, torch.float64, same_containers=True, adjoint=True))
+    return trace(cell, StepSpec(weights_of(cell), leaf, leaf, torch.float64, adjoint=True))
 
 
 def evaluated(traced: Trace, cell: RNNCell, rows: Sequence[Tensor]) -> dict[Node, Any]:
@@ -59,7 +60,7 @@ def row_of(tensor: Tensor, label: Label, row: int, rows: int) -> Tensor:
     return tensor.unflatten(label.index, (label.outer, rows, label.inner)).select(label.index + 1, row)
 
 
-@settings(max_examples=150, **UNHURRIED)
+@settings(max_examples=cases(40, 600), **UNHURRIED)
 @given(*STEPS)
 def test_no_drawn_step_mixes_rows_where_the_proof_accepts_it(draw: random.Random, seed: int) -> None:
     """Every node of the step and of its adjoint: each row by itself gives what it gives among others.
@@ -96,7 +97,7 @@ def test_no_drawn_step_mixes_rows_where_the_proof_accepts_it(draw: random.Random
         )
 
 
-@settings(max_examples=50, **UNHURRIED)
+@settings(max_examples=cases(15, 200), **UNHURRIED)
 @given(*STEPS)
 def test_drawn_steps_give_what_the_plain_loop_gives(draw: random.Random, seed: int) -> None:
     """Planned or not, outputs, states and every gradient are those of the plain loop."""

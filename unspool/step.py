@@ -42,7 +42,7 @@ class CheckedCell:
         """One step."""
         output, new_state = step(self._cell, inputs, state)
         if self._same_containers:
-            check_same_structure(self._output_size, output, name="the cell's output", like="cell.output_size")
+            self.check_containers(output)
         leaves = flatten(output)
         if len(leaves) != len(self._shapes):
             raise ValueError(
@@ -54,6 +54,10 @@ class CheckedCell:
         ]
         new_state = checked_like(state, new_state, "the cell's new state", "its state")
         return unflatten_as(self._output_size, leaves), new_state
+
+    def check_containers(self, output: Structure) -> None:
+        """Raises unless an output has the containers of `output_size`."""
+        check_same_structure(self._output_size, output, name="the cell's output", like="cell.output_size")
 
 
 def checked_like(old: Structure, new: Structure, name: str, like: str) -> Structure:

@@ -82,6 +82,8 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
     ready = plan_of(request)
     plan = ready.plan
+    if lengths is not None and plan.trace.other_containers is not None:
+        raise CannotPlanError.of(plan.trace.other_containers)
     operands = Operands(list(ready.weights.values()), leaves, flatten(request.state), list(ready.row_buffers.values()))
     tensors = operands.flat()
     layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)

@@ -13,7 +13,6 @@ import decimal
 import operator
 import sys
 import types
-import weakref
 from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -38,6 +37,7 @@ from unspool.engine.guards.nodes import (
     UNSEEN,
     CannotGuardError,
     Reached,
+    check_keys,
     content_of,
     joined,
     kind_name,
@@ -255,17 +255,9 @@ class Fingerprint:
             self._visit_instance(number, value)
         else:
             if isinstance(value, dict | set | frozenset):
-                self._check_keys(node)
+                check_keys(node, self.nodes[0].value)
             for place, (slot, each) in enumerate(zip(node.names, node.slots(), strict=True)):
                 self._emit(number, slot, each, place, tolerant)
-
-    def _check_keys(self, node: Reached) -> None:
-        """A step is traced on a copy of the cell, which is not found where the cell itself is a key."""
-        keys: list[Any] = list(node.value)
-        for key in keys:
-            key = key() if isinstance(key, weakref.ref) else key  # pyright: ignore[reportUnknownVariableType]
-            if isinstance(key, nn.Module) or key is self.nodes[0].value:
-                raise CannotGuardError(f"{node.path}, which has a {kind_name(key)} for a key, found by its identity")
 
     def _visit_function(self, number: int, function: types.FunctionType, tolerant: bool) -> None:
         code = function.__code__

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextvars
 import random
 import threading
+import weakref
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from unspool.engine.guards.slots import BYTES, Reader
 
@@ -50,6 +52,19 @@ class Reached:
     def slots(self) -> list[Any]:
         """What it holds now."""
         return [] if self.read is None else self.read(self.value)
+
+
+def check_keys(node: Reached, cell: Any) -> None:
+    """Refuses a container with a module, or the cell itself, for a key: a step is traced on a copy, not found there.
+
+    Raises:
+        CannotGuardError: if it has one.
+    """
+    keys: list[Any] = list(node.value)
+    for each in keys:
+        key: Any = each() if isinstance(each, weakref.ref) else each  # pyright: ignore[reportUnknownVariableType]  # of what
+        if isinstance(key, nn.Module) or key is cell:
+            raise CannotGuardError(f"{node.path}, which has a {kind_name(key)} for a key, found by its identity")
 
 
 def read_attributes(value: Any) -> list[Any]:

@@ -67,7 +67,6 @@ def plan_of(request: Request) -> Ready:
     kept = _plans_of(cell if owner is None else owner)
     how = (
         request.output_dtype,
-        request.lengths is not None,  # then outputs must have the containers of `cell.output_size`
         torch.get_default_dtype(),
         default_device.CURRENT_DEVICE,
         torch.are_deterministic_algorithms_enabled(),
@@ -117,7 +116,6 @@ class _Asked:
             map_structure(lambda leaf: _leaf(leaf, 2, adjoint and leaf.requires_grad), request.inputs),
             map_structure(lambda leaf: _leaf(leaf, 1, False), request.state),
             request.output_dtype,
-            request.lengths is not None,
             adjoint,
             {name: _leaf(each, 1, False) for name, each in self.row_buffers.items()},
         )

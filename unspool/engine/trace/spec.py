@@ -37,7 +37,6 @@ class StepSpec:
         inputs: a structure of `Leaf`s.
         state: another.
         output_dtype: the dtype of the outputs.
-        same_containers: whether outputs must have the containers of `cell.output_size`.
         adjoint: whether gradients are traced at all.
         row_buffers: buffers with a row for each of the batch, by name: more state, which every step hands on as it is.
     """
@@ -46,7 +45,6 @@ class StepSpec:
     inputs: Structure
     state: Structure
     output_dtype: torch.dtype
-    same_containers: bool
     adjoint: bool
     row_buffers: dict[str, Leaf] = field(default_factory=dict[str, Leaf])
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, fx
 
 from unspool.engine.execute.operands import Operands
+from unspool.engine.reasons import Reason
 from unspool.engine.trace.gradient_reach import Connections
 from unspool.engine.trace.graph import argument
 
@@ -22,7 +23,8 @@ class Trace:
     `rows` is the number of rows. `row_buffers` are the last of the states: buffers with a row for each of the batch,
     which every step hands on as they are. `literals` are tensors that the step makes of numbers, and `constants` those
     that it uses without being given them; both by their nodes. `connections` is how autograd connects outputs and new
-    states to weights, inputs and states.
+    states to weights, inputs and states. `other_containers` says what is wrong with the containers of the output, if
+    they are not those of `cell.output_size`: with lengths, the cell cannot run.
     """
 
     graph: fx.Graph
@@ -36,6 +38,7 @@ class Trace:
     literals: dict[fx.Node, Tensor]
     constants: dict[fx.Node, Tensor]
     connections: Connections
+    other_containers: Reason | None = None
     _final: tuple[list[Any], ...] | None = None
 
     @cached_property

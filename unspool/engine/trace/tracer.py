@@ -16,7 +16,7 @@ from torch.fx.traceback import preserve_node_meta
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
-from unspool.engine.reasons import CannotPlanError, Code
+from unspool.engine.reasons import CannotPlanError, Code, Reason, why
 from unspool.engine.trace.decompositions import DECOMPOSITIONS, OpenCells
 from unspool.engine.trace.gradient_hooks import NoHooks
 from unspool.engine.trace.gradient_reach import Connections
@@ -80,6 +80,7 @@ def trace(cell: Any, spec: StepSpec, rehearse: Callable[[Callable[[], Any]], Non
         literals=literals,
         constants=constants,
         connections=step.connections,
+        other_containers=step.other_containers,
     )
 
 
@@ -94,6 +95,8 @@ class _Step:
         ]
         self.connections: Connections | None = None
         """How autograd connected results to sources when it last ran."""
+        self.other_containers: Reason | None = None
+        """What is wrong with the containers of its output, if they are not those of `cell.output_size`."""
 
     def arguments(self, rows: Any) -> list[Tensor]:
         """Tensors like the weights, and with so many rows like all the rest."""
@@ -131,12 +134,17 @@ class _Step:
     def _run(self, rows: Any, adjoint: bool, given: Operands[Tensor]) -> tuple[Structure, Structure]:
         spec = self._spec
         lifted = Lifted(self._cell, dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True)))
-        run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=spec.same_containers)
+        run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False)
         versions = [value._version for value in given.weights]
         # Attention is computed by its equations, too.
         with torch.set_grad_enabled(adjoint), OpenCells(), NoHooks() as hooks, sdpa_kernel(SDPBackend.MATH):
             results = run(unflatten_as(spec.inputs, given.inputs), unflatten_as(spec.state, given.state))
         hooks.check()
+        self.other_containers = None
+        try:
+            run.check_containers(lifted.output)
+        except (TypeError, ValueError) as error:  # which only a loop with lengths minds
+            self.other_containers = why(error, Code.NOT_TRACED, "the step cannot be traced")
         each = zip(spec.weights, given.weights, versions, strict=True)
         mutated = [name for name, value, version in each if value._version != version]
         if mutated:
@@ -145,16 +153,21 @@ class _Step:
 
 
 class Lifted:
-    """A cell that reads the weights it is given."""
+    """A cell that reads the weights it is given. `output` is what it put out last."""
 
     def __init__(self, cell: Any, weights: dict[str, Tensor]) -> None:
         self._cell, self._weights, self.output_size = cell, weights, cell.output_size
+        self.output: Structure = None
 
     def __call__(self, inputs: Structure, state: Structure) -> Any:
         """One step."""
         if not isinstance(self._cell, nn.Module):
-            return self._cell(inputs, state)
-        return torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
+            returned: Any = self._cell(inputs, state)
+        else:
+            returned = torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
+        if issubclass(type(returned), tuple | list) and len(returned):  # else the caller says what is wrong
+            self.output = returned[0]
+        return returned
 
 
 def _without_values(step: _Step) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.stages.dtypes import MULTIPLIED
 from unspool.forking import is_forked
 
 _HERE = Path(__file__).parent
@@ -58,15 +59,14 @@ class Runtime:
         self._run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self._packed: dict[torch.dtype, Any] = {}
         self._pack: dict[torch.dtype, Any] = {}
-        for dtype, name in ((torch.float32, "float"), (torch.float64, "double")):
+        for dtype, name in MULTIPLIED.items():
             self._packed[dtype] = library[f"unspool_packed_{name}"]
             self._packed[dtype].restype, self._packed[dtype].argtypes = ctypes.c_int64, (ctypes.c_int64,) * 2
             self._pack[dtype] = library[f"unspool_pack_{name}"]
             sizes, pointer = (ctypes.c_int64, ctypes.c_int64), ctypes.c_void_p
             self._pack[dtype].restype, self._pack[dtype].argtypes = None, (*sizes, pointer, *sizes, pointer)
         self._sums: dict[torch.dtype, Any] = {
-            torch.float32: library.unspool_sums_float,
-            torch.float64: library.unspool_sums_double,
+            dtype: library[f"unspool_sums_{name}"] for dtype, name in MULTIPLIED.items()
         }
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         for function in self._sums.values():

@@ -8,19 +8,11 @@ from typing import Any
 
 import torch
 
+from unspool.engine.emit.stages.dtypes import DTYPES
 from unspool.engine.emit.stages.statements import Compute
 from unspool.engine.ops.scalar import check_number
 
-TYPES = {
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.bool: "bool",
-    torch.uint8: "uint8_t",
-    torch.int8: "int8_t",
-    torch.int16: "int16_t",
-    torch.int32: "int32_t",
-    torch.int64: "int64_t",
-}
+TYPES = {dtype: each.cpp for dtype, each in DTYPES.items()}
 
 
 def expression(statement: Compute, arguments: Sequence[str]) -> str:

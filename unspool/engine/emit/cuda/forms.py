@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.stages.dtypes import DTYPES
 from unspool.engine.ir.program import Instruction, Value
 from unspool.engine.ops import op_of
 from unspool.engine.ops.scalar import Numbers, Scalar, expression
 
-TYPES = {torch.float32: "float", torch.float64: "double", torch.int64: "long long", torch.bool: "bool"}
-"""What is not half precision: there, one needs to know where torch rounds."""
+TYPES = {dtype: each.cuda for dtype, each in DTYPES.items() if each.cuda is not None}
 
 
 def has_form(instruction: Instruction) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.stages.dtypes import MULTIPLIED
 from unspool.engine.emit.stages.row import Row, local_shape
 from unspool.engine.emit.stages.statements import Compute, Contract
 from unspool.engine.emit.stages.strided import Place, Ref
@@ -61,7 +62,7 @@ def is_row_sum(instruction: Instruction) -> bool:
 def has_plain_rows(value: Any) -> bool:
     """Whether `value` is floating-point numbers with rows in front."""
     plain = isinstance(value, Value) and not value.shared and value.axis == 0 and value.times == 1
-    return plain and value.dtype in (torch.float32, torch.float64)
+    return plain and value.dtype in MULTIPLIED
 
 
 def _pointwise(row: Row, instruction: Instruction) -> None:
@@ -98,7 +99,7 @@ def _joins_product(row: Row, instruction: Instruction) -> bool:
 
 def _product(row: Row, instruction: Instruction) -> None:
     operation, (left, right), (result,) = instruction.operation, instruction.arguments, instruction.results
-    if result.dtype not in (torch.float32, torch.float64):
+    if result.dtype not in MULTIPLIED:
         raise CannotEmitError(f"{operation} has no compiled form for {result.dtype}")
     a, b = row.ref(left), row.ref(right)
     if not a.size or not b.size:

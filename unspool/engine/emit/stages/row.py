@@ -14,12 +14,10 @@ from typing import Any
 import torch
 
 from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.stages.dtypes import DTYPES
 from unspool.engine.emit.stages.statements import Compute, Largest, Product, Reduce, Statement
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.program import Instruction, Value
-
-DTYPES = (torch.float32, torch.float64, torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-"""Of the elements that compiled loops have."""
 
 
 class Row:

@@ -8,7 +8,16 @@ the new state. A node is *carried* if it depends on one of them; what is not can
 from __future__ import annotations
 
 from unspool.engine.trace.graph import hoist_invariants
-from unspool.engine.trace.rewrites.apart import (
+from unspool.engine.trace.rewrites.canonicalize import (
+    cut_once,
+    flatten_concats,
+    join_cuts,
+    join_slices,
+    name_sizes,
+    use_one_name,
+)
+from unspool.engine.trace.rewrites.cleanup import drop_dead, drop_identities, share_repeated
+from unspool.engine.trace.rewrites.hoist import (
     narrow_products,
     reassociate,
     split_concat_products,
@@ -18,16 +27,7 @@ from unspool.engine.trace.rewrites.apart import (
     take_convolutions_apart,
     take_dropout_apart,
 )
-from unspool.engine.trace.rewrites.clean import drop_dead, drop_identities, share_repeated
-from unspool.engine.trace.rewrites.merge import merge_products, merge_sums
-from unspool.engine.trace.rewrites.one_form import (
-    cut_once,
-    flatten_concats,
-    join_cuts,
-    join_slices,
-    name_sizes,
-    use_one_name,
-)
+from unspool.engine.trace.rewrites.merging import merge_products, merge_sums
 from unspool.engine.trace.trace import Trace
 
 
