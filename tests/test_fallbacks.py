@@ -58,6 +58,11 @@ def centred(cell: Any, h: Tensor) -> Tensor:
     return h - h.mean(0)
 
 
+def side_by_side(cell: Any, h: Tensor) -> Tensor:
+    both, rows = torch.cat([h, h.square()], 0), h.shape[0]
+    return both[:rows] + both[rows:]
+
+
 def branching(cell: Any, h: Tensor) -> Tensor:
     return h * 2 if h.sum() > 0 else -h
 
@@ -81,6 +86,7 @@ def selecting(cell: Any, h: Tensor) -> Tensor:
 
 REFUSED = {
     "rows that are averaged": (centred, "mean works across rows, in `"),
+    "rows that are appended": (side_by_side, "cat appends rows to rows, in `"),
     "a branch on values": (branching, "control flow or shapes depend on the values of tensors, in `return h"),
     "an attribute that every step sets": (noting, "the step changes the cell: seen"),
     "the number of rows": (by_length, "the step depends on the number of rows"),

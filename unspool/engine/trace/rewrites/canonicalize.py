@@ -151,7 +151,8 @@ def join_slices(graph: fx.Graph) -> None:
         if node.kwargs or not node.users:
             continue
         terms = terms_of(node)
-        if not all(is_call(each, aten.slice_backward.default) for each in terms):
+        # Where rows themselves are cut, bounds are nodes; the proof will say so.
+        if not all(is_call(each, aten.slice_backward.default) and _has_fixed_bounds(each) for each in terms):
             continue
         pieces = sorted((number(each, 3), number(each, 4), number(each, 2), each) for each in terms)
         ends = [0, *(end for _, end, *_ in pieces)]
@@ -162,6 +163,10 @@ def join_slices(graph: fx.Graph) -> None:
             starts = [start for start, *_ in pieces]
             if starts == ends[:-1] and ends[-1] >= whole.shape[dim]:
                 replace(node, insert(node, aten.cat.default, [operand(each, 0) for *_, each in pieces], dim))
+
+
+def _has_fixed_bounds(piece: Node) -> bool:
+    return all(isinstance(each, int) for each in piece.args[2:5])
 
 
 FILLED: dict[Any, Any] = {
