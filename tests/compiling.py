@@ -18,7 +18,7 @@ import pytest
 
 from unspool.engine.emit.cpp import build
 from unspool.engine.emit.cpp.build import Build
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 
 ROOT = Path(__file__).parents[1]
 LAST = "for last; do :; done\ncat > /dev/null\n"

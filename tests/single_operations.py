@@ -11,8 +11,8 @@ from torch import Tensor
 
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.module import Module
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk
-from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Value

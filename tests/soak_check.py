@@ -216,7 +216,7 @@ class Case:
         try:
             for memory in policies:
                 call, _ = prepare(Request(self.cell, inputs, lengths, self.state, self.dtype, Options(memory=memory)))
-                schedules = [call.schedule, *([call.plan.inference] if isinstance(memory, Checkpoint) else [])]
+                schedules = [call.schedule, *([call.plan.inference] if memory.reruns else [])]
                 phases = [each for one in schedules for each in (one.forward, one.adjoint) if each is not None]
                 self.outcome.emitters |= {
                     each.parts(call.layout.mean_rows, call.emitter).emitter.name for each in phases

@@ -89,7 +89,7 @@ class Case:
         inputs = map_structure(lambda leaf: leaf.transpose(0, 1), self.inputs)
         for memory in memories:
             call, _ = prepare(Request(self.cell, inputs, lengths, self.state, self.dtype, Options(memory=memory)))
-            forward = call.plan.inference.forward if isinstance(memory, Checkpoint) else call.schedule.forward
+            forward = call.plan.inference.forward if memory.reruns else call.schedule.forward
             for each in (forward, call.schedule.forward, call.schedule.adjoint):
                 if each is not None:
                     each.parts(call.layout.mean_rows, call.emitter)

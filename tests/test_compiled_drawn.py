@@ -82,7 +82,7 @@ class Case:
 
     def _phases(self, call: Call) -> list[Phase]:
         schedules: list[Schedule] = [call.schedule]
-        if isinstance(self.memory, Checkpoint):
+        if self.memory.reruns:
             schedules.append(call.plan.inference)
         return [each for one in schedules for each in (one.forward, one.adjoint) if each is not None]
 

@@ -15,7 +15,7 @@ import torch
 
 from unspool.engine.emit.cpp.build import Build
 from unspool.engine.emit.cpp.runtime import header
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 
 FUNCTIONS = ("exp", "expm1", "log", "log1p", "sigmoid", "tanh")
 TYPES = {"float": np.float32, "double": np.float64}

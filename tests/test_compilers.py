@@ -29,7 +29,7 @@ from tests.compiling import (
 )
 from unspool.engine.emit.cpp import build
 from unspool.engine.emit.cpp.build import Build
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 
 LONG = "\n// a comment that fills pipes" * 200_000 + "\n"
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from tests.comparison import check
 from unspool import GRUCell, dynamic_rnn, explain
 from unspool.engine.emit import registry
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.interpreted import Interpreted
 from unspool.engine.emit.protocol import Chunk, Emitter, Results
-from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.ir.core import Core
 from unspool.engine.plans import cache
 from unspool.engine.reasons import Code, Reason

@@ -19,7 +19,7 @@ from tests.comparison import engine_loop, plain_loop, results, wanting_gradients
 from tests.emitting import assert_compiled
 from unspool.engine.emit import cpp, cuda
 from unspool.engine.emit.cuda.forms import computes, has_form
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.ir.program import Instruction, Value
 from unspool.engine.ir.program import Kind as InstructionKind
 from unspool.engine.ops.arguments import dims_of, first

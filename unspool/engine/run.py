@@ -107,7 +107,7 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
     return call, tensors
 
 
-LEAST_STEPS = 32
+CHUNK_STEPS = 32
 """Steps in a chunk, as TensorFlow has it."""
 ENOUGH_ROWS = 4096
 """Rows in a chunk with which what is done for all of them at once is as fast as it gets on a CPU."""
@@ -115,6 +115,6 @@ ENOUGH_ROWS = 4096
 
 def _default_chunk(steps: int, batch_size: int, device: torch.device) -> int:
     if device.type != "cpu":
-        return LEAST_STEPS
-    most = max(LEAST_STEPS, -(-ENOUGH_ROWS // batch_size))
+        return CHUNK_STEPS
+    most = max(CHUNK_STEPS, -(-ENOUGH_ROWS // batch_size))
     return -(-steps // -(-steps // most))  # chunks of much the same length

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from torch import fx
 
 from unspool.engine.emit import registry
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Emitter, Load
-from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.execute.parts import Bound, Parts, Values
 from unspool.engine.ir.core import lower_core
 from unspool.engine.partition.split import Split

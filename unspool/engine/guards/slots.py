@@ -12,6 +12,7 @@ import builtins
 import datetime
 import decimal
 import functools
+import inspect
 import logging
 import operator
 import pathlib
@@ -26,8 +27,6 @@ import numpy as np
 import torch
 import torch._ops as torch_ops
 from torch import nn
-
-from unspool.cells.lstm import LSTMStateTuple
 
 Reader = Callable[[Any], list[Any]]
 
@@ -61,7 +60,7 @@ SAME: Any = (
     types.GenericAlias,
     types.EllipsisType,
     types.NotImplementedType,
-    type(LSTMStateTuple.__dict__["c"]),  # the field of a namedtuple
+    type(inspect.ArgInfo.__dict__["args"]),  # the field of a namedtuple
     re.Pattern,
     cast(Any, np).ufunc,
     torch_ops.OpOverload,

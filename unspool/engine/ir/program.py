@@ -25,7 +25,7 @@ class Kind(Enum):
     """What an instruction does, which says how it can be emitted."""
 
     PRODUCT = "product"
-    """Rows times a shared matrix."""
+    """A matrix product: of rows with a shared matrix, or, batched, of two values that both have rows."""
     POINTWISE = "pointwise"
     """Each element from the elements in the same place."""
     REDUCTION = "reduction"
@@ -33,7 +33,7 @@ class Kind(Enum):
     VIEW = "view"
     """The same elements under other indices: slices, reshapes, concatenations."""
     OTHER = "other"
-    """Anything else; only the interpreter runs it."""
+    """Anything else; `ops` says whether it has a lowering."""
 
 
 @dataclass(frozen=True)

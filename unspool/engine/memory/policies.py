@@ -1,4 +1,7 @@
-"""Memory policies: what a loop keeps for its backward pass. A new one is a subclass of `Memory`, and nothing else."""
+"""Memory policies: what a loop keeps for its backward pass.
+
+A new one is a subclass of `Memory`: segments, what of a plan's schedules it runs, and the bytes that this takes.
+"""
 
 from __future__ import annotations
 

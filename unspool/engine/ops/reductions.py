@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.ops.arguments import dims_of, first, given
 from unspool.engine.ops.table import Linear, Lowering, Op, OpKind
 from unspool.engine.rows import op_axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.ops.arguments import first, given
 from unspool.engine.ops.table import Axes, Linear, Lowering, Op, OpKind, Rule
 from unspool.engine.rows import op_axes

@@ -22,7 +22,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 
 from unspool.engine.emit.cpp import compile_cache
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.reasons import Code
 from unspool.forking import ForkSafeLock, after_fork
 

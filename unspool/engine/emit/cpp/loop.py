@@ -15,8 +15,8 @@ from torch import Tensor
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.runtime import Needs, Runtime, threads
 from unspool.engine.emit.cpp.source import Printer
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk, Results
-from unspool.engine.emit.reasons import CannotEmitError
 from unspool.engine.emit.stages.lowering import is_row_sum, lower_instruction
 from unspool.engine.emit.stages.passes import accesses, arrange
 from unspool.engine.emit.stages.row import Row, local_shape

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import DTYPES
 from unspool.engine.ir.program import Instruction, Value
 from unspool.engine.ops import op_of

@@ -35,4 +35,4 @@ DTYPES = {
 """Half precision is not among them: one would need to know where torch rounds."""
 
 MULTIPLIED = {dtype: each.cpp for dtype, each in DTYPES.items() if each.products}
-"""Those with products, by their types in C++."""
+"""Those with products: their types in C++, with which the names of the runtime's functions end."""

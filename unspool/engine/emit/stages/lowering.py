@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import MULTIPLIED
 from unspool.engine.emit.stages.row import Row, local_shape
 from unspool.engine.emit.stages.statements import Compute, Contract

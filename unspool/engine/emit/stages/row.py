@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from unspool.engine.emit.reasons import CannotEmitError
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import DTYPES
 from unspool.engine.emit.stages.statements import Compute, Largest, Product, Reduce, Statement
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
