@@ -22,7 +22,7 @@ from unspool import (
     dynamic_rnn,
     stack_bidirectional_dynamic_rnn,
 )
-from unspool.engine.memory.residual_store import History
+from unspool.engine.memory.residual_store import ResidualStore
 from unspool.structure import flatten, map_structure
 
 POLICIES = [Keep(), Recompute(), Checkpoint(every=1), Checkpoint(every=3), Checkpoint(every=100)]
@@ -207,11 +207,11 @@ def test_checkpoints_are_a_positive_number_of_steps_apart(every: Any, error: typ
 
 
 def test_history_gives_back_the_last_list_first() -> None:
-    history = History()
+    history = ResidualStore()
     for number in range(3):
         history.keep([torch.full((2,), number), torch.full((1,), -number)])
     history.keep([])
-    reading = History.reading(history.lengths, history.saved())
+    reading = ResidualStore.reading(history.lengths, history.saved())
     assert reading.take() == []
     assert [each.tolist() for each in reading.take()] == [[2, 2], [-2]]
     assert [each.tolist() for each in reading.take()] == [[1, 1], [-1]]
@@ -219,7 +219,7 @@ def test_history_gives_back_the_last_list_first() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="pinned memory can be had")
 def test_without_pinned_memory_there_is_one_warning() -> None:
-    history = History()
+    history = ResidualStore()
     with pytest.warns(RuntimeWarning, match="swap_memory: no pinned host memory"):
         assert history._host_memory(torch.zeros(3)).shape == (3,)
     history._host_memory(torch.zeros(3))  # a second warning would be an error
@@ -227,9 +227,9 @@ def test_without_pinned_memory_there_is_one_warning() -> None:
 
 def test_history_does_not_keep_a_large_tensor_for_a_small_part_of_it() -> None:
     large = torch.zeros(100, 100)
-    history = History()
+    history = ResidualStore()
     history.keep([large[:, :3]])
     assert history.saved()[0].untyped_storage().nbytes() == 100 * 3 * 4
-    history = History()
+    history = ResidualStore()
     history.keep([large[:50], large[50:]])
     assert {each.untyped_storage().data_ptr() for each in history.saved()} == {large.untyped_storage().data_ptr()}

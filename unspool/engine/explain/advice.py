@@ -59,6 +59,7 @@ ADVICE: dict[str, str] = {
         "Nothing has to change: the step is right and planned. Write it with other operations to have it compiled."
     ),
     "NO_COMPILER": "Install a C++ compiler (g++ or clang++), or name one in $CXX.",
+    "OTHER_DEVICE": "Nothing: another emitter runs the core on this device.",
     "COMPILER_FAILED": "Look at the compiler's message; $CXX names another compiler.",
 }
 """What helps, by the name of the code."""
