@@ -100,7 +100,7 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         options.swap_memory and device.type == "cuda",
         asked(),
         ready.constants,
-        Replay.of(request, ready, layout) if adjoint else None,
+        Replay(request.cell, ready.signature, request.output_dtype, layout, steps, ready.key) if adjoint else None,
         ends,
     )
     call.start()  # which may still find a reason

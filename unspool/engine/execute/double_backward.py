@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 
 from unspool.engine.execute.layout import Layout
-from unspool.engine.execute.operands import Operands
+from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.fingerprint import Key
-from unspool.engine.plans.fast_path import Ready
 from unspool.engine.plans.making import fingerprint_of
-from unspool.engine.request import Request
 from unspool.engine.trace.tracer import Lifted
 from unspool.step import CheckedCell
-from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.structure import flatten, unflatten_as
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,7 @@ class Replay:
 
     Args:
         cell: the cell.
-        names: the names of its weights and row buffers, among the operands.
-        inputs: the structure of its inputs.
-        state: the structure of its state.
+        signature: what its operands are called, and the structures they come in.
         output_dtype: the dtype of the outputs.
         layout: the rows of each step.
         steps: how many steps the outputs have.
@@ -36,21 +32,11 @@ class Replay:
     """
 
     cell: Any
-    names: Operands[str]
-    inputs: Structure
-    state: Structure
+    signature: Signature
     output_dtype: torch.dtype
     layout: Layout
     steps: int
     key: Key
-
-    @classmethod
-    def of(cls, request: Request, ready: Ready, layout: Layout) -> Replay:
-        """The replay of a call."""
-        inputs, state = (map_structure(lambda leaf: "", each) for each in (request.inputs, request.state))
-        names = Operands(list(ready.weights), flatten(inputs), flatten(state), list(ready.row_buffers))
-        steps = flatten(request.inputs)[0].shape[0]
-        return cls(request.cell, names, inputs, state, request.output_dtype, layout, steps, ready.key)
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Outputs and final state, flat, from the operands, flat.
@@ -66,7 +52,8 @@ class Replay:
                 f"{type(self.cell).__qualname__} has changed since the loop ran ({', '.join(changes)}), but gradients "
                 "of gradients (create_graph=True) run its step again: leave it as it is until backward"
             )
-        layout, names, operands = self.layout, self.names, self.names.regroup(tensors)
+        layout, names = self.layout, self.signature.names
+        operands = names.regroup(tensors)
         weights = dict(zip(names.weights, operands.weights, strict=True))
         carried = [layout.sort(leaf) for leaf in operands.state]
         buffers = [layout.sort(leaf) for leaf in operands.row_buffers]
@@ -75,8 +62,8 @@ class Replay:
             running = {name: leaf[:rows] for name, leaf in zip(names.row_buffers, buffers, strict=True)}
             lifted = Lifted(self.cell, {**weights, **running})
             run = CheckedCell(lifted, rows, self.output_dtype, same_containers=False)
-            now = unflatten_as(self.inputs, [layout.take(leaf, time, time + 1) for leaf in operands.inputs])
-            output, new = run(now, unflatten_as(self.state, [leaf[:rows] for leaf in carried]))
+            now = unflatten_as(self.signature.inputs, [layout.take(leaf, time, time + 1) for leaf in operands.inputs])
+            output, new = run(now, unflatten_as(self.signature.state, [leaf[:rows] for leaf in carried]))
             collected.append(flatten(output))
             carried = [torch.cat([fresh, old[rows:]]) for fresh, old in zip(flatten(new), carried, strict=True)]
         outputs = [layout.spread(torch.cat(column), 0, self.steps) for column in zip(*collected, strict=True)]

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from unspool.structure import Structure, flatten, map_structure
+
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a cell's operands are called, and the structures that some of them come in.
+
+    Args:
+        names: the names of weights and row buffers.
+        inputs: the structure of the inputs, without their tensors.
+        state: that of the state.
+    """
+
+    names: Operands[str]
+    inputs: Structure
+    state: Structure
+
+    @classmethod
+    def of(cls, weights: Iterable[str], inputs: Structure, state: Structure, row_buffers: Iterable[str]) -> Signature:
+        """That of these operands."""
+        inputs, state = (map_structure(lambda leaf: "", each) for each in (inputs, state))
+        return cls(Operands(list(weights), flatten(inputs), flatten(state), list(row_buffers)), inputs, state)
 
 
 @dataclass(frozen=True)

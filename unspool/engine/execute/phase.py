@@ -38,18 +38,26 @@ class Phase:
         """Emitters that turned out to have no form for it."""
         self._candidates: dict[tuple[int, str | None], tuple[Sequence[Emitter], dict[str, Reason]]] = {}
         self._emitted: dict[tuple[Emitter, object], Parts] = {}
+        self._chosen: dict[tuple[int, str | None], Emitter] = {}
+        """Which of the candidates it is."""
 
     def parts(self, rows: float, wanted: str | None) -> Parts:
         """What runs a call with so many rows a step, by the wanted emitter if any is; compilers may still work."""
         load = Load(rows, self._weight_bytes)
+        chosen = self._chosen.get((registry.generation, wanted))
+        if chosen is not None and (found := self._emitted.get((chosen, chosen.variant(load)))) is not None:
+            return found
         with _choosing.own:
             candidates, _ = self._ranked(wanted)
             for emitter in candidates:
                 if emitter not in self._failed:
                     try:
-                        return self._by(emitter, load)
+                        found = self._by(emitter, load)
                     except CannotEmitError as error:
                         self._failed[emitter] = error.reason
+                        continue
+                    self._chosen[registry.generation, wanted] = emitter
+                    return found
         raise AssertionError("the interpreter runs every core")
 
     def wait(self, rows: float, wanted: str | None) -> Parts:
@@ -61,6 +69,7 @@ class Phase:
             except CannotEmitError as error:  # known only now, since compilers work in the background
                 with _choosing.own:
                     self._failed[parts.emitter] = error.reason
+                    self._chosen.clear()
             else:
                 return parts
 

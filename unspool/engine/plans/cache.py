@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils import _device as default_device
 
+from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
 from unspool.engine.plans.fast_path import Latest, Ready
@@ -87,7 +88,9 @@ def plan_of(request: Request) -> Ready:
         raise CannotPlanError.of(plan)
     reached = asked.fingerprint.tensors
     constants = {**plan.trace.literals, **{node: reached[k] for node, k in plan.constants.items()}}
-    ready = Ready(plan, asked.spec.weights, constants, asked.spec.adjoint, asked.fingerprint.key, asked.row_buffers)
+    spec, buffers = asked.spec, asked.row_buffers
+    signature = Signature.of(spec.weights, inputs, state, buffers)
+    ready = Ready(plan, spec.weights, constants, spec.adjoint, asked.fingerprint.key, buffers, signature)
     with kept.lock.own:
         kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, now, ready)
         if owner is not None:  # else nobody would find it

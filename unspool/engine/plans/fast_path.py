@@ -10,6 +10,7 @@ from typing import Any
 import optree
 from torch import Tensor
 
+from unspool.engine.execute.operands import Signature
 from unspool.engine.execute.parts import Values
 from unspool.engine.guards.fingerprint import Fingerprint, Key
 from unspool.engine.guards.guard import Guard, Place
@@ -29,6 +30,7 @@ class Ready:
         adjoint: whether there will be gradients.
         key: what the step reads besides tensors.
         row_buffers: the cell's buffers with a row for each of the batch, by name.
+        signature: what all operands are called.
     """
 
     plan: Plan
@@ -37,6 +39,7 @@ class Ready:
     adjoint: bool
     key: Key
     row_buffers: dict[str, Tensor]
+    signature: Signature
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Latest:
         adjoint: whether there were gradients.
         key: what the step read.
         row_buffers: where it lists the tensors with a row for each of the batch, by name: other ones in every batch.
+        signature: what all operands were called.
     """
 
     guard: Guard
@@ -66,6 +70,7 @@ class Latest:
     adjoint: bool
     key: Key
     row_buffers: dict[str, Place]
+    signature: Signature
 
     @classmethod
     def of(
@@ -87,6 +92,7 @@ class Latest:
             ready.adjoint,
             ready.key,
             {name: guard.places[id(each)] for name, each in ready.row_buffers.items()},
+            ready.signature,
         )
 
     def again(self, cell: Any, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> Ready | None:
@@ -111,6 +117,7 @@ class Latest:
             self.adjoint,
             self.key,
             row_buffers,
+            self.signature,
         )
 
 
