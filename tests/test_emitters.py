@@ -13,7 +13,7 @@ from unspool import GRUCell, dynamic_rnn, explain
 from unspool.engine.emit import registry
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.interpreted import Interpreted
-from unspool.engine.emit.protocol import Chunk, Emitter, Results
+from unspool.engine.emit.protocol import Chunk, CoreEmitter, Results
 from unspool.engine.ir.core import Core
 from unspool.engine.plans import cache
 from unspool.engine.reasons import Code, Reason
@@ -32,7 +32,7 @@ class CountedLoop(Interpreted):
         return super().__call__(shared, chunk, runs)
 
 
-class Counting(Emitter):
+class Counting(CoreEmitter):
     """Costs nothing, and counts."""
 
     name = "counting"

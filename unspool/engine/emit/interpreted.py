@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from unspool.engine.emit.protocol import Chunk, Emitter, Results, launches
+from unspool.engine.emit.protocol import Chunk, CoreEmitter, Results, launches
 from unspool.engine.emit.python import as_python
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Program, Value
@@ -18,7 +18,7 @@ Step = tuple[Callable[..., tuple[Tensor, ...]], str]
 """One step of a core as a function, and its text."""
 
 
-class Interpreter(Emitter):
+class Interpreter(CoreEmitter):
     """Runs any core, on any device."""
 
     name = "interpreted"

@@ -163,6 +163,18 @@ class Emitter(ABC):
         return split
 
     @abstractmethod
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
+        """What runs a split, folded or not; compilers may go on working in the background.
+
+        Raises:
+            CannotEmitError: if it cannot.
+        """
+
+
+class CoreEmitter(Emitter):
+    """Makes cores runnable, and leaves the parts beside them to torch."""
+
+    @abstractmethod
     def core(self, core: Core, device: torch.device) -> CoreLoop:
         """What runs a core.
 
@@ -171,11 +183,7 @@ class Emitter(ABC):
         """
 
     def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
-        """What runs a split, folded or not; compilers may go on working in the background.
-
-        Raises:
-            CannotEmitError: if it cannot.
-        """
+        """The core by this emitter, the rest by torch."""
         before, after = (Beside(lower_part(part, labels)) for part in (split.before, split.after))
         return Emitted(split, self.core(lower_core(split, labels), device), before, after)
 

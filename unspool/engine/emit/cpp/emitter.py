@@ -53,13 +53,6 @@ class Cpp(Emitter):
             return split
         return folded
 
-    def core(self, core: Core, device: torch.device) -> Compiled:
-        """The core alone, in a module of its own."""
-        module = Module()
-        loop = Compiled(core, module)
-        module.start()
-        return loop
-
     def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
         """The core and the parts beside it, compiled together."""
         module = Module()

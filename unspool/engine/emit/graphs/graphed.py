@@ -19,7 +19,7 @@ from torch import Tensor
 from unspool.engine.emit.cuda.launch import overlapping
 from unspool.engine.emit.graphs.joined import Joined
 from unspool.engine.emit.graphs.padded import Padded, can_pad
-from unspool.engine.emit.protocol import Chunk, Emitter, Results, launches
+from unspool.engine.emit.protocol import Chunk, CoreEmitter, Results, launches
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.reasons import Code, Reason
@@ -114,7 +114,7 @@ class _Recording:
         return [own[: chunk.counts[0]].clone() for own in self.carried], emitted
 
 
-class Graphs(Emitter):
+class Graphs(CoreEmitter):
     """Runs any core on a GPU."""
 
     name = "CUDA graph"
