@@ -33,42 +33,24 @@ class Parts:
         split = emitted.split
         self.emitter, self.split, self.core = emitter, split, emitted.core
         invariant, total = (Beside(lower_part(part, labels)) for part in (split.invariant, split.total))
-        self._invariant = _Function("invariant", split.invariant, invariant, device)
-        self._before = _Function("before", split.before, emitted.before, device)
-        self._after = _Function("after", split.after, emitted.after, device)
-        self._total = _Function("total", split.total, total, device)
+        self.invariant = _Function("invariant", split.invariant, invariant, device)
+        self.before = _Function("before", split.before, emitted.before, device)
+        self.after = _Function("after", split.after, emitted.after, device)
+        self.total = _Function("total", split.total, total, device)
         outside = [node for node in split.core.inputs if node not in split.carried]
-        self._shared = [node for node in outside if labels[node] == SHARED]
-        self._streamed = [node for node in outside if labels[node] != SHARED]
+        self.shared = [node for node in outside if labels[node] == SHARED]
+        self.streamed = [node for node in outside if labels[node] != SHARED]
 
     def bind(self, weights: Values) -> Bound:
         """The parts with the weights of a call: what is the same for all its steps is computed here."""
-        values = {**weights, **self._invariant(0, weights)}
+        values = {**weights, **self.invariant(0, weights)}
         return Bound(
             self,
             values,
-            self.core.prepare([values[node] for node in self._shared]),
-            self._before.prepare(values),
-            self._after.prepare(values),
+            self.core.prepare([values[node] for node in self.shared]),
+            self.before.prepare(values),
+            self.after.prepare(values),
         )
-
-    def run(self, bound: Bound, known: Values, carried: Sequence[Tensor], steps: Steps) -> tuple[list[Tensor], Values]:
-        """A chunk of steps; see `Bound.run`."""
-        rows, core = steps.counts.total, self.split.core
-        values = {**bound.values, **known}
-        values.update(self._before(rows, values, bound.before))
-        streamed = [values[node] for node in self._streamed]
-        targets = None if steps.into is None else [steps.into.get(node) for node in core.outputs]
-        chunk = Chunk(steps.counts, streamed, carried, steps.reverse, targets, steps.owned)
-        new, emitted = self.core(bound.prepared, chunk)
-        values.update(zip(core.outputs, emitted, strict=True))
-        values.update(self._after(rows, values, bound.after))
-        return new, values
-
-    def finish(self, bound: Bound, sums: Values) -> Values:
-        """What depends on sums over all chunks; see `Bound.finish`."""
-        values = {**bound.values, **sums}
-        return {**values, **self._total(0, values)}
 
 
 @dataclass(frozen=True)
@@ -118,11 +100,21 @@ class Bound:
             carried: what the first step run takes over.
             steps: the chunk.
         """
-        return self.parts.run(self, known, carried, steps)
+        parts, rows, core = self.parts, steps.counts.total, self.parts.split.core
+        values = {**self.values, **known}
+        values.update(parts.before(rows, values, self.before))
+        streamed = [values[node] for node in parts.streamed]
+        targets = None if steps.into is None else [steps.into.get(node) for node in core.outputs]
+        chunk = Chunk(steps.counts, streamed, carried, steps.reverse, targets, steps.owned)
+        new, emitted = parts.core(self.prepared, chunk)
+        values.update(zip(core.outputs, emitted, strict=True))
+        values.update(parts.after(rows, values, self.after))
+        return new, values
 
     def finish(self, sums: Values) -> Values:
         """Everything that is the same for all rows: what depends on sums over all chunks, and what does not."""
-        return self.parts.finish(self, sums)
+        values = {**self.values, **sums}
+        return {**values, **self.parts.total(0, values)}
 
 
 class _Function:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from torch import fx
 
 from unspool.engine.emit import registry
@@ -36,10 +34,9 @@ class Phase:
         self._sums = [node for part in parts for node in part.outputs if labels[node] == SUMMED]
         self._failed: dict[Emitter, Reason] = {}
         """Emitters that turned out to have no form for it."""
-        self._candidates: dict[tuple[int, str | None], tuple[Sequence[Emitter], dict[str, Reason]]] = {}
         self._emitted: dict[tuple[Emitter, object], Parts] = {}
         self._chosen: dict[tuple[int, str | None], Emitter] = {}
-        """Which of the candidates it is."""
+        """The first candidate that can, by the state of the registry and what was wanted."""
 
     def parts(self, rows: float, wanted: str | None) -> Parts:
         """What runs a call with so many rows a step, by the wanted emitter if any is; compilers may still work."""
@@ -48,7 +45,7 @@ class Phase:
         if chosen is not None and (found := self._emitted.get((chosen, chosen.variant(load)))) is not None:
             return found
         with _choosing.own:
-            candidates, _ = self._ranked(wanted)
+            candidates, _ = registry.candidates(self.core, self._device, wanted)
             for emitter in candidates:
                 if emitter not in self._failed:
                     try:
@@ -79,15 +76,15 @@ class Phase:
 
     def passed_over(self, wanted: str | None) -> dict[str, Reason]:
         """Emitters that do not run it, each with the reason."""
-        with _choosing.own:
-            _, refused = self._ranked(wanted)
+        _, refused = registry.candidates(self.core, self._device, wanted)
         return {**refused, **{emitter.name: reason for emitter, reason in self._failed.items()}}
 
     def slowed_by(self, wanted: str | None) -> Reason | None:
         """Why it is interpreted although there is an emitter for its device, unless that was asked for."""
         if not self._failed or wanted == registry.LAST.name:
             return None
-        served = [each for each in self._ranked(wanted)[0] if each is not registry.LAST]
+        candidates, _ = registry.candidates(self.core, self._device, wanted)
+        served = [each for each in candidates if each is not registry.LAST]
         return self._failed[served[0]] if served and all(each in self._failed for each in served) else None
 
     def add_sums(self, total: Values, values: Values) -> None:
@@ -98,13 +95,6 @@ class Phase:
             else:
                 # A view, as a sum over rows can be, may share its memory with something else.
                 total[node] = values[node].clone() if values[node]._base is not None else values[node]
-
-    def _ranked(self, wanted: str | None) -> tuple[Sequence[Emitter], dict[str, Reason]]:
-        key = (registry.generation, wanted)
-        found = self._candidates.get(key)
-        if found is None:
-            found = self._candidates[key] = registry.candidates(self.core, self._device, wanted)
-        return found
 
     def _by(self, emitter: Emitter, load: Load) -> Parts:
         variant = emitter.variant(load)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,6 +75,6 @@ class StepSpec:
         """Where all of it is."""
         return self.input_leaves[0].device
 
-    def names(self) -> list[Any]:
+    def names(self) -> list[str]:
         """The names of what is lifted out of the cell."""
         return [*self.weights, *self.row_buffers]
