@@ -19,13 +19,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
-import tf1_layers  # noqa: E402
-import tf1_losses  # noqa: E402
-import tf1_recorded  # noqa: E402
-import tf1_tables  # noqa: E402
-import tf1_training  # noqa: E402
+from tests import tf1_layers, tf1_losses, tf1_recorded, tf1_tables, tf1_training  # noqa: E402
 
 tf1: Any = tf.compat.v1
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from beams import Attending, Tables, dynamic_decode
 from torch import nn
 
+from tests.beams import Attending, Tables, dynamic_decode
 from unspool import GRUCell, LSTMCell, RNNCell, TensorArray
 from unspool.decode import BeamSearchDecoder, tile_batch
 

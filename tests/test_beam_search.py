@@ -7,11 +7,11 @@ import math
 
 import pytest
 import torch
-from beams import Attending, Tables, dynamic_decode, penalised
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from tests.beams import Attending, Tables, dynamic_decode, penalised
 from unspool import GRUCell, LSTMCell, MultiRNNCell
 from unspool.decode import BeamSearchDecoder, tile_batch
 from unspool.decode.beam_step import best_candidates

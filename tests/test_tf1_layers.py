@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tf1_layers
-import tf1_recorded
 
+from tests import tf1_layers, tf1_recorded
 from unspool import tf1 as tf
 from unspool.tf1 import layers, losses, metrics
 from unspool.tf1.contrib import layers as contrib_layers

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tf1_recorded
-import tf1_training
 import torch
 
+from tests import tf1_recorded, tf1_training
 from unspool import tf1 as tf
 from unspool.tf1 import train
 

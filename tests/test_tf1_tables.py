@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import tf1_recorded
-import tf1_tables
 
+from tests import tf1_recorded, tf1_tables
 from unspool import tf1 as tf
 
 

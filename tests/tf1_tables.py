@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tf1_training import OPTIMIZERS
+
+from tests.tf1_training import OPTIMIZERS
 
 ROWS, WIDTH, STEPS = 6, 2, 5
 """Of the table, and how many steps of training."""

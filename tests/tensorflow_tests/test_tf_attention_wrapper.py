@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from attending import (
+from torch import nn
+
+from tests.tensorflow_tests.attending import (
     BATCH,
     CELL_DEPTH,
     DECODER_TIME,
@@ -19,9 +21,7 @@ from attending import (
     decode,
     memory,
 )
-from comparing import assert_same
-from torch import nn
-
+from tests.tensorflow_tests.comparing import assert_same
 from unspool import BasicRNNCell, dynamic_rnn
 from unspool.decode import (
     AttentionWrapper,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attending import (
+
+from tests.tensorflow_tests.attending import (
     BATCH,
     CELL_DEPTH,
     ENCODER_LENGTHS,
@@ -16,8 +17,7 @@ from attending import (
     check_sums_to_one,
     memory,
 )
-from comparing import assert_same
-
+from tests.tensorflow_tests.comparing import assert_same
 from unspool.decode import (
     BahdanauAttention,
     BahdanauMonotonicAttention,

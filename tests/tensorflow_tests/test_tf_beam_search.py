@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from beam_steps import END, PENALTIES, logits_of, state_of
-from beams import Attending, AttendingState, dynamic_decode
 from torch import nn
-from toy_cells import fill_all
 
+from tests.beams import Attending, AttendingState, dynamic_decode
+from tests.tensorflow_tests.beam_steps import END, PENALTIES, logits_of, state_of
+from tests.tensorflow_tests.toy_cells import fill_all
 from unspool import LSTMCell, LSTMStateTuple
 from unspool.decode import (
     BeamSearchDecoder,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import SIX_DIGITS, assert_all_equal_to
 from torch import nn
-from toy_cells import fill_kernels
 
+from tests.tensorflow_tests.comparing import SIX_DIGITS, assert_all_equal_to
+from tests.tensorflow_tests.toy_cells import fill_kernels
 from unspool import (
     BasicLSTMCell,
     BasicRNNCell,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import assert_all_equal_to, assert_same
-from toy_cells import fill_all, fill_kernels
 
+from tests.tensorflow_tests.comparing import assert_all_equal_to, assert_same
+from tests.tensorflow_tests.toy_cells import fill_all, fill_kernels
 from unspool import (
     EmbeddingWrapper,
     GRUCell,

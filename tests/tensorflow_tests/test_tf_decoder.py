@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import assert_same, gradients
-from scopes import profiler_ranges, scopes
-from toy_cells import PlusOne, fill_all
 
+from tests.tensorflow_tests.comparing import assert_same, gradients
+from tests.tensorflow_tests.scopes import profiler_ranges, scopes
+from tests.tensorflow_tests.toy_cells import PlusOne, fill_all
 from unspool import LSTMCell, LSTMStateTuple, dynamic_rnn, tf_variables
 from unspool.decode import BasicDecoder, BasicDecoderOutput, CustomHelper, TrainingHelper, dynamic_decode
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import SIX_DIGITS, assert_all_equal_to, assert_same
 from torch import nn
-from toy_cells import Echo, fill_all, fill_kernels
 
+from tests.tensorflow_tests.comparing import SIX_DIGITS, assert_all_equal_to, assert_same
+from tests.tensorflow_tests.toy_cells import Echo, fill_all, fill_kernels
 from unspool import BasicRNNCell, DropoutWrapper, LSTMCell, LSTMStateTuple, dynamic_rnn
 
 FULL_OUTPUTS, FULL_MEMORY = (0.751109, 0.895509), 1.949385

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import assert_same, gradients
-from toy_cells import fill_all
 
+from tests.tensorflow_tests.comparing import assert_same, gradients
+from tests.tensorflow_tests.toy_cells import fill_all
 from unspool import LSTMCell, LSTMStateTuple, MultiRNNCell, dynamic_rnn, static_rnn
 
 BATCH, TIME, DEPTH, UNITS, PROJECTED = 2, 8, 5, 3, 4

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import assert_same
 from torch import nn
-from toy_cells import fill_all
 
+from tests.tensorflow_tests.comparing import assert_same
+from tests.tensorflow_tests.toy_cells import fill_all
 from unspool import BasicRNNCell, LSTMCell, MultiRNNCell, dynamic_rnn, static_rnn
 
 

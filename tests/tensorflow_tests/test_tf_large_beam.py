@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from beam_steps import END, PENALTIES, logits_of, state_of
 
+from tests.tensorflow_tests.beam_steps import END, PENALTIES, logits_of, state_of
 from unspool.decode.beam_step import beam_search_step
 
 WIDTH = 8

@@ -6,10 +6,10 @@ import copy
 
 import pytest
 import torch
-from comparing import assert_same
 from torch import nn
-from toy_cells import fill_all
 
+from tests.tensorflow_tests.comparing import assert_same
+from tests.tensorflow_tests.toy_cells import fill_all
 from unspool import BasicLSTMCell, DropoutWrapper, LSTMCell, LSTMStateTuple, dynamic_rnn, static_rnn, tf_variables
 
 BATCH, TIME, DEPTH, UNITS, PROJECTED = 2, 8, 5, 3, 4

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import assert_same, gradients
-from scopes import profiler_ranges, scopes
-from toy_cells import PlusOne, fill_all
 
+from tests.tensorflow_tests.comparing import assert_same, gradients
+from tests.tensorflow_tests.scopes import profiler_ranges, scopes
+from tests.tensorflow_tests.toy_cells import PlusOne, fill_all
 from unspool import LSTMCell, LSTMStateTuple, TensorArray, dynamic_rnn, raw_rnn, tf_variables
 
 BATCH, DEPTH, UNITS = 3, 4, 2

@@ -7,10 +7,10 @@ import weakref
 
 import pytest
 import torch
-from comparing import ROUNDING, assert_same
 from torch import nn
-from toy_cells import PlusOne, ScalarState, TensorArrayState, UnbalancedOutput, fill_all
 
+from tests.tensorflow_tests.comparing import ROUNDING, assert_same
+from tests.tensorflow_tests.toy_cells import PlusOne, ScalarState, TensorArrayState, UnbalancedOutput, fill_all
 from unspool import BasicLSTMCell, BasicRNNCell, GRUCell, LSTMCell, LSTMStateTuple, dynamic_rnn, tf_variables
 
 FOUR_CELLS = pytest.mark.parametrize("make_cell", [BasicRNNCell, GRUCell, BasicLSTMCell, LSTMCell])

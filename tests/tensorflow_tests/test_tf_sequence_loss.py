@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import SIX_DIGITS
 
+from tests.tensorflow_tests.comparing import SIX_DIGITS
 from unspool.decode import SequenceLoss, sequence_loss
 
 BATCH, STEPS, CLASSES = 2, 3, 5

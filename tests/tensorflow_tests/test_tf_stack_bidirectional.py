@@ -10,10 +10,10 @@ from itertools import product
 
 import pytest
 import torch
-from comparing import assert_same
-from scopes import profiler_ranges, scopes
-from toy_cells import fill_all
 
+from tests.tensorflow_tests.comparing import assert_same
+from tests.tensorflow_tests.scopes import profiler_ranges, scopes
+from tests.tensorflow_tests.toy_cells import fill_all
 from unspool import (
     LSTMCell,
     stack_bidirectional_dynamic_rnn,

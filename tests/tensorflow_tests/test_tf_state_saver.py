@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import assert_same
-from scopes import profiler_ranges, scopes
-from toy_cells import fill_all
 
+from tests.tensorflow_tests.comparing import assert_same
+from tests.tensorflow_tests.scopes import profiler_ranges, scopes
+from tests.tensorflow_tests.toy_cells import fill_all
 from unspool import LSTMCell, MultiRNNCell, static_rnn, static_state_saving_rnn, tf_variables
 from unspool.structure import flatten
 

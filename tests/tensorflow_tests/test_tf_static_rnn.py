@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from scopes import profiler_ranges, scopes
-from toy_cells import PlusOne
 
+from tests.tensorflow_tests.scopes import profiler_ranges, scopes
+from tests.tensorflow_tests.toy_cells import PlusOne
 from unspool import DropoutWrapper, LSTMCell, static_rnn, tf_variables
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from comparing import assert_same
-from toy_cells import Brick, Pair
 
+from tests.tensorflow_tests.comparing import assert_same
+from tests.tensorflow_tests.toy_cells import Brick, Pair
 from unspool import (
     LSTMStateTuple,
     bidirectional_dynamic_rnn,

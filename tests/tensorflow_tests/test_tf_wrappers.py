@@ -7,9 +7,9 @@ import io
 
 import pytest
 import torch
-from comparing import assert_same
-from toy_cells import Echo, fill_all
 
+from tests.tensorflow_tests.comparing import assert_same
+from tests.tensorflow_tests.toy_cells import Echo, fill_all
 from unspool import (
     BasicRNNCell,
     DeviceWrapper,

@@ -1,0 +1,1 @@
+"""TensorFlow's own tests of its recurrent networks, ported."""
