@@ -245,20 +245,20 @@ def test_the_parts_of_a_small_cell_as_they_are_printed() -> None:
     before, after = (str(lower_part(part, call.plan.labels)) for part in (phase.split.before, phase.split.after))
     assert before == (
         """\
-(arg2_1: float64[rows, 2], arg0_1: float64[2, 3])
-  mm: float64[rows, 3] = mm(arg2_1, arg0_1)  # product
+(input_0: float64[rows, 2], weight_0: float64[2, 3])
+  mm: float64[rows, 3] = mm(input_0, weight_0)  # product
   return mm
 """
     )
     assert str(phase.core) == (
         """\
 core
-  carried arg3_1: float64[rows, 3]
+  carried state_0: float64[rows, 3]
   streamed mm: float64[rows, 3]
-  shared arg1_1: float64[3, 3]
-  mm_1: float64[rows, 3] = mm(arg3_1, arg1_1)  # product
-  add: float64[rows, 3] = add(mm, mm_1)        # pointwise
-  tanh: float64[rows, 3] = tanh(add)           # pointwise
+  shared weight_1: float64[3, 3]
+  mm_1: float64[rows, 3] = mm(state_0, weight_1)  # product
+  add: float64[rows, 3] = add(mm, mm_1)           # pointwise
+  tanh: float64[rows, 3] = tanh(add)              # pointwise
   carry tanh
   emit tanh
 """

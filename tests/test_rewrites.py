@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.rewriting import UNITS, in_core, targets, traced, unchanged
-from unspool.engine.reasons import CannotPlanError
 from unspool.engine.trace.graph import ancestors, aten, calls, hoist_invariants, invariants, value
 from unspool.engine.trace.rewrites import canonicalize, cleanup, simplify
 from unspool.engine.trace.trace import Trace
@@ -63,12 +62,16 @@ def test_a_mask_like_the_state_does_not_wait_for_it() -> None:
     assert not ancestors([drawn]) & set(made.state)
 
 
-def test_a_size_that_is_no_multiple_of_the_rows_is_refused() -> None:
+def test_a_size_that_is_no_multiple_of_the_rows_is_computed_from_them() -> None:
     made = traced(
-        lambda cell, x, h: F.pad(h, (0, 0, 0, 3))[:-3] + torch.zeros(h.shape[0] + 1, UNITS)[1:], adjoint=False
+        lambda cell, x, h: F.pad(h, (0, 0, 0, 3))[:-3] + torch.zeros(2 * h.shape[0] + 1, UNITS)[1 + h.shape[0] :],
+        adjoint=False,
     )
-    with pytest.raises(CannotPlanError, match="no multiple of the number of rows"):
-        canonicalize.name_sizes(made.graph, made.rows)
+    canonicalize.name_sizes(made.graph, made.rows)
+    (filled,) = calls(made.graph, aten.full.default)
+    more = filled.args[0][0]
+    assert (more.target, more.args[1], more.args[0].target) == (operator.add, 1, operator.mul)
+    assert more.args[0].args == (made.rows, 2)
 
 
 def test_identities_go() -> None:
@@ -76,7 +79,7 @@ def test_identities_go() -> None:
         return (((h * 1 + 0) / 1).clone().detach() + h.view(h.shape)).to(h.dtype).t().t()[:, :UNITS]
 
     made = unchanged(traced(step), lambda made: (cleanup.drop_identities(made.graph), cleanup.drop_dead(made.graph)))
-    assert {node.target for node in calls(made.graph)} <= {aten.add.Tensor, aten.sym_size.int}
+    assert {node.target for node in calls(made.graph)} <= {aten.add.Tensor}
 
 
 @pytest.mark.parametrize(

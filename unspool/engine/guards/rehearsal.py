@@ -11,12 +11,14 @@ import gc
 import sys
 import types
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import optree
 from torch import Tensor
+from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from unspool.engine.guards.names import FIXED, NUMPY, TORCH, is_fixed, is_library
@@ -61,7 +63,7 @@ def rehearse(run: Callable[[], Any], reached: dict[int, types.CodeType], check: 
         CannotPlanError: if it is not the same both times, or does something besides.
     """
     witness = _Witness(reached)
-    with witness.watching():
+    with witness.watching(), _Unwatched(witness):
         first = _record(run)
     witness.check()  # the step may have caught the error
     second = _record(run)
@@ -139,6 +141,15 @@ class _Witness:
             # A profiler in C is no function, but can be started again.
             before.enable() if hasattr(before, "enable") else sys.setprofile(before)
 
+    @contextmanager
+    def looking_away(self) -> Generator[None, None, None]:
+        """Does not watch a block."""
+        sys.setprofile(None)
+        try:
+            yield
+        finally:
+            sys.setprofile(self._see)
+
     def _see(self, frame: types.FrameType, event: str, called: Any) -> None:
         if event == "call":
             code = frame.f_code
@@ -177,6 +188,23 @@ class _Witness:
     def _stop(self, code: Code, message: str, line: Line) -> None:
         self._reason = Reason(code, message, None, line)
         raise CannotPlanError.of(self._reason)
+
+
+class _Unwatched(TorchFunctionMode):
+    """Looks away while torch works: its own code, nine tenths of all that runs, is known to be pure.
+
+    What a step registers as an operation of its own is not torch's.
+    """
+
+    def __init__(self, witness: _Witness) -> None:
+        super().__init__()
+        self._witness = witness
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_torchs = not isinstance(func, OpOverload | OpOverloadPacket)
+        with self._witness.looking_away() if is_torchs else nullcontext():
+            result: Any = func(*args, **(kwargs or {}))
+        return result
 
 
 ONCE = "which a plan would do once, not at every step"

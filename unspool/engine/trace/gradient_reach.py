@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from unspool.engine.execute.layout import Layout
 
@@ -63,8 +62,7 @@ def _given_gradients(result: Tensor, sources: Sequence[Tensor]) -> int:
         return 0
     starts = [source for source in sources if source.requires_grad]
     differentiate: Any = torch.autograd.grad  # whose annotations do not know of unused ones
-    with disable_proxy_modes_tracing():
-        found = differentiate(result, starts, torch.empty_like(result), retain_graph=True, allow_unused=True)
+    found = differentiate(result, starts, torch.empty_like(result), retain_graph=True, allow_unused=True)
     given = {id(start) for start, gradient in zip(starts, found, strict=True) if gradient is not None}
     return bits(id(source) in given for source in sources)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
@@ -11,7 +10,8 @@ import torch
 from torch import Tensor, fx
 from torch._ops import OpOverload
 
-from unspool.engine.reasons import TORCH, Line
+from unspool.engine.reasons import Line
+from unspool.engine.trace.user_lines import line_at
 
 aten = torch.ops.aten
 
@@ -138,8 +138,8 @@ def insert(before: Node, target: Callable[..., Any], *args: Any, **kwargs: Any) 
         tensor = next(value(each) for each in node.all_input_nodes if isinstance(value(each), Tensor))
         with tensor.fake_mode:
             node.meta["val"] = target(*given, **named)
-    if "stack_trace" in before.meta:
-        node.meta["stack_trace"] = before.meta["stack_trace"]
+    if "place" in before.meta:
+        node.meta["place"] = before.meta["place"]
     return node
 
 
@@ -165,10 +165,5 @@ def source_of(node: Node) -> str:
 
 
 def line_of_node(node: Node) -> Line | None:
-    """The line that a node came from: the innermost one outside of torch; None for a node of the adjoint.
-
-    Its text is empty for code that was typed in, of which Python keeps none.
-    """
-    frames = re.findall(r'File "(.*)", line (\d+), in .*(?:\n {4}(.*))?', node.meta.get("stack_trace", ""))
-    own = [Line(file, int(number), text) for file, number, text in frames if not file.startswith(TORCH)]
-    return own[-1] if own else None
+    """The line of the user's code that a node came from; for a node of the adjoint, what it is the derivative of."""
+    return line_at(node.meta.get("place"))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 import logging
+import operator
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 import sympy
 import torch
+from torch import fx
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext, uninteresting_files
 
 from unspool.engine.reasons import TORCH, CannotPlanError, Code, is_users
+from unspool.engine.trace.graph import value
 from unspool.engine.trace.user_lines import line_now
 
 # The tracer asks for them with its first symbol, and imports half of torch's compiler then: now, where `entry` lets
@@ -83,6 +86,46 @@ def rows_symbol(mode: FakeTensorMode) -> Any:
     context = make(dynamic_sizes=[DimDynamic.DUCK])
     rows = torch.empty(ROWS_HINT, device="cpu")
     return mode.from_tensor(rows, symbolic_context=context, source=ConstantSource("rows")).shape[0]
+
+
+def size_of_rows(size: Any, rows: fx.Node) -> Any:
+    """A number that is computed from the number of rows, as a node behind the placeholders; a plain number, if it is.
+
+    Raises:
+        CannotPlanError: if it is a size that is no multiple of the rows with something added.
+    """
+    expression: Any = size.node.expr
+    row: Any = value(rows).node.expr
+    if not expression.free_symbols:
+        return int(expression) if expression.is_integer else float(expression)
+    if expression.free_symbols != {row}:
+        raise CannotPlanError(Code.VALUES, "the step's control flow or shapes depend on the values of tensors")
+    times, added = expression.coeff(row, 1), expression.coeff(row, 0)
+    if times.is_Integer and added.is_Integer and expression == times * row + added:
+        several = rows if times == 1 else _computed(operator.mul, rows, int(times), value(rows) * int(times))
+        return several if added == 0 else _computed(operator.add, several, int(added), size)
+    if isinstance(size, torch.SymInt):
+        raise _refusal(_told(expression))
+    return _computed(_no_size, rows, _told(expression), size)
+
+
+def _no_size(rows: int, number: str) -> Any:
+    """Stands for a number that is no size. Whatever uses it is refused by the proof, which can say what that is."""
+    raise AssertionError(f"a step that computes with {number} should have been refused")
+
+
+def _computed(function: Any, of: fx.Node, number: int | str, size: Any) -> fx.Node:
+    """A node that computes a size; the one that does already, if there is one."""
+    for user in of.users:
+        if user.target is function and user.args[1] == number:
+            return user
+    behind = of
+    while behind.next.op == "placeholder":
+        behind = behind.next
+    with of.graph.inserting_after(behind):
+        node = of.graph.call_function(function, (of, number))
+    node.meta["val"] = size
+    return node
 
 
 def _told(expression: Any) -> str:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.traceback import preserve_node_meta
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensorMode, disable_fake_tensor_cache
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
 from unspool.engine.reasons import CannotPlanError, Code, Reason, why
-from unspool.engine.trace.decompositions import DECOMPOSITIONS, OpenCells
+from unspool.engine.trace.decompositions import OpenCells
 from unspool.engine.trace.gradient_hooks import NoHooks
 from unspool.engine.trace.gradient_reach import Connections
 from unspool.engine.trace.graph import aten
+from unspool.engine.trace.recorder import Recorder, functionalized, mutates
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.engine.trace.symbolic_rows import AnyRows, rows_symbol, without_reports
 from unspool.engine.trace.trace import Trace
@@ -52,33 +50,30 @@ def trace(cell: Any, spec: StepSpec, rehearse: Callable[[Callable[[], Any]], Non
     with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
         if rehearse is not None:
             rehearse(lambda: _without_values(step))
-        with mode:
-            fakes = step.arguments(rows)
-        module = _make_graph(partial(step, rows, spec.adjoint), fakes)
-        if any(_mutates(node) for node in module.graph.nodes):
-            module = _make_graph(torch.func.functionalize(fx.Interpreter(module).run), fakes)
+        # Sizes with symbols need the forms in Python of some operations. And a cache of what operations make of shapes
+        # costs more than it saves if there are symbols in its keys.
+        with mode, enable_python_dispatcher(), disable_fake_tensor_cache(mode):
+            given = step.arguments(rows)
+            recorded = Recorder(mode, rows, given)
+            with recorded:
+                recorded.finish(step(rows, spec.adjoint, [*given.values()], recorded.paused))
+            if any(mutates(node) for node in recorded.graph.nodes):
+                recorded = functionalized(recorded, given)
     sizes.check()
-    graph = module.graph
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    with graph.inserting_before(placeholders[0]):
-        count = graph.placeholder("rows")
-    count.meta["val"] = rows
-    held = {node: getattr(module, str(node.target)) for node in graph.nodes if node.op == "get_attr"}
-    literals = {node: tensor for node, tensor in held.items() if _is_literal(node)}
-    constants = {node: tensor for node, tensor in held.items() if node not in literals}
-    given, d_outputs, d_new_state = step.grouped(placeholders)
+    literals = {node: tensor for node, tensor in recorded.constants.items() if _is_literal(node)}
+    operands, d_outputs, d_new_state = step.grouped(recorded.given)
     assert step.connections is not None
     return Trace(
-        graph=graph,
-        rows=count,
-        weights=list(given.weights),
-        inputs=list(given.inputs),
-        state=given.carried,
-        row_buffers=list(given.row_buffers),
+        graph=recorded.graph,
+        rows=recorded.rows,
+        weights=list(operands.weights),
+        inputs=list(operands.inputs),
+        state=operands.carried,
+        row_buffers=list(operands.row_buffers),
         d_outputs=d_outputs,
         d_new_state=d_new_state,
         literals=literals,
-        constants=constants,
+        constants={node: tensor for node, tensor in recorded.constants.items() if node not in literals},
         connections=step.connections,
         other_containers=step.other_containers,
     )
@@ -98,16 +93,25 @@ class _Step:
         self.other_containers: Reason | None = None
         """What is wrong with the containers of its output, if they are not those of `cell.output_size`."""
 
-    def arguments(self, rows: Any) -> list[Tensor]:
-        """Tensors like the weights, and with so many rows like all the rest."""
+    def arguments(self, rows: Any) -> dict[str, Tensor]:
+        """Tensors like the weights, and with so many rows like all the rest, by what they are to it."""
         spec = self._spec
-        like_weights = [
-            torch.empty_strided(w.shape, w.stride(), dtype=w.dtype, device=w.device) for w in spec.weights.values()
-        ]
-        by_row = [*spec.input_leaves, *spec.carried_leaves, *self._outputs, *spec.carried_leaves]
-        return like_weights + [
-            torch.empty((rows, *leaf.shape), dtype=leaf.dtype, device=leaf.device) for leaf in by_row
-        ]
+        by_row: dict[str, list[Leaf]] = {
+            "input": spec.input_leaves,
+            "state": spec.state_leaves,
+            "row_buffer": [*spec.row_buffers.values()],
+            "d_output": self._outputs,
+            "d_new_state": spec.carried_leaves,
+        }
+        found = {
+            f"weight_{number}": torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
+            for number, like in enumerate(spec.weights.values())
+        }
+        for name, leaves in by_row.items():
+            for number, leaf in enumerate(leaves):
+                made = torch.empty((rows, *leaf.shape), dtype=leaf.dtype, device=leaf.device)
+                found[f"{name}_{number}"] = made
+        return found
 
     def grouped(self, values: list[Any]) -> tuple[Operands[Any], list[Any], list[Any]]:
         """What it is given: operands, gradients of the outputs, and of the new states."""
@@ -116,7 +120,13 @@ class _Step:
         end = given + len(self._outputs)
         return wanted.regroup(values[:given]), values[given:end], values[end:]
 
-    def __call__(self, rows: Any, adjoint: bool, *values: Tensor) -> Any:
+    def __call__(
+        self,
+        rows: Any,
+        adjoint: bool,
+        values: list[Tensor],
+        unrecorded: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Any:
         """Outputs, new states, and gradients of weights, inputs and states."""
         spec = self._spec
         given, d_outputs, d_new_state = self.grouped([value.detach() for value in values])
@@ -127,7 +137,8 @@ class _Step:
         results, new = flatten(output), [*flatten(new_state), *given.row_buffers]
         ends = [(y, d) for y, d in zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if y.requires_grad]
         with torch.autocast(spec.device.type, enabled=False):  # backward runs outside of the caller's autocast
-            self.connections = Connections.of([*results, *new], sources)
+            with unrecorded():
+                self.connections = Connections.of([*results, *new], sources)
             gradients = given.regroup(_gradients(ends, sources) if ends else [None] * len(sources))
         return results, new, list(gradients.weights), list(gradients.inputs), gradients.carried
 
@@ -173,18 +184,7 @@ class Lifted:
 def _without_values(step: _Step) -> None:
     """Runs a step forward on a few rows without values, which is much quicker than on any number of them."""
     with FakeTensorMode(allow_non_fake_inputs=True):
-        step(FEW_ROWS, False, *step.arguments(FEW_ROWS))
-
-
-def _make_graph(function: Any, fakes: list[Tensor]) -> fx.GraphModule:
-    with preserve_node_meta():
-        return make_fx(
-            function,
-            decomposition_table=DECOMPOSITIONS,
-            tracing_mode="symbolic",
-            _allow_non_fake_inputs=True,
-            record_stack_traces=True,
-        )(*fakes)
+        step(FEW_ROWS, False, [*step.arguments(FEW_ROWS).values()])
 
 
 def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list[Tensor | None]:
@@ -192,12 +192,6 @@ def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list
     found = torch.autograd.grad([y for y, _ in ends], starts, [d for _, d in ends], allow_unused=True)
     by_source = dict(zip(map(id, starts), found, strict=True))
     return [by_source.get(id(source)) for source in sources]
-
-
-def _mutates(node: fx.Node) -> bool:
-    if not isinstance(node.target, OpOverload):
-        return False
-    return node.target._schema.is_mutable  # pyright: ignore[reportPrivateUsage]  # a schema has no public name
 
 
 def _is_literal(node: fx.Node) -> bool:

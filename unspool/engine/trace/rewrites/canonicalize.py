@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 
-from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.trace.graph import (
     Node,
     argument,
@@ -17,7 +15,6 @@ from unspool.engine.trace.graph import (
     calls,
     insert,
     is_call,
-    is_size,
     number,
     operand,
     operands,
@@ -26,28 +23,20 @@ from unspool.engine.trace.graph import (
     terms_of,
     value,
 )
+from unspool.engine.trace.symbolic_rows import size_of_rows
 
 
 def name_sizes(graph: fx.Graph, rows: Node) -> None:
-    """Lets every size be a number or computed from `rows`, so that no tensor is needed for its shape alone.
+    """Lets tensors be made of a size that is computed from `rows`, so that no tensor is needed for its shape alone.
 
     Without it, a mask drawn like the state would have to wait for the state.
     """
-    sizes: dict[str, Node] = {str(value(rows)): rows}
 
     def named(size: Any) -> Any:
-        if not isinstance(size, torch.SymInt):
-            return size
-        if str(size) not in sizes:
-            sizes[str(size)] = _size(size, rows)
-        return sizes[str(size)]
+        return size_of_rows(size, rows) if isinstance(size, torch.SymInt) else size
 
     for node in calls(graph):
-        if is_size(node) and not isinstance(value(node), torch.SymInt):
-            continue
-        if isinstance(value(node), torch.SymInt) and node not in sizes.values():
-            replace(node, named(value(node)))
-        elif node.target in FILLED or node.target in FILLED_WITH or node.target in DRAWN:
+        if node.target in FILLED or node.target in FILLED_WITH or node.target in DRAWN:
             made: Tensor = value(node)
             arguments: list[Any] = [[named(size) for size in made.shape]]
             if node.target not in DRAWN:
@@ -57,23 +46,6 @@ def name_sizes(graph: fx.Graph, rows: Node) -> None:
                 new = graph.call_function(target, tuple(arguments), {"dtype": made.dtype, "device": made.device})
             new.meta = dict(node.meta)
             replace(node, new)
-
-
-def _size(size: Any, rows: Node) -> Node:
-    """A new node that computes a multiple of the rows."""
-    expression: Any = size.node.expr
-    row: Any = value(rows).node.expr
-    if expression.free_symbols - row.free_symbols:
-        raise CannotPlanError(Code.VALUES, "the step's control flow or shapes depend on the values of tensors")
-    times = int(expression.subs(row, 1))
-    if expression != times * row:
-        raise CannotPlanError(Code.ROW_COUNT, f"a size in the step is no multiple of the number of rows: {expression}")
-    graph = rows.graph
-    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
-    with graph.inserting_after(last):
-        node = graph.call_function(operator.mul, (rows, times))
-    node.meta["val"] = size
-    return node
 
 
 def use_one_name(graph: fx.Graph) -> None:
