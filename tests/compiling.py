@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.nursery import nursery
 from unspool.engine.emit.cpp import build
 from unspool.engine.emit.cpp.build import Build
 from unspool.engine.emit.errors import CannotEmitError
@@ -98,29 +97,28 @@ class Done(NamedTuple):
     stderr: str
 
 
-def run_python(code: str, folder: Path, timeout: float = 120, **environment: str) -> Done:
-    """Runs `code` in a process of its own, whose temporary files are in `folder / "tmp"`; it must succeed."""
+ENGINE = "import torch, unspool\nunspool.engine.entry.run"
+"""What loads all that a first plan does."""
+
+
+def run_python(code: str, folder: Path, timeout: float = 120, *, imports: str = ENGINE, **environment: str) -> Done:
+    """Runs `code` in a process of its own, whose temporary files are in `folder / "tmp"`; it must succeed.
+
+    Args:
+        code: a program.
+        folder: where it runs.
+        timeout: how many seconds it may take.
+        imports: what the process has imported before; not for programs that want to see what is.
+        environment: what it finds in its environment, besides what is here.
+    """
     (folder / "tmp").mkdir(exist_ok=True)
     file = folder / "program.py"
     file.write_text(code)
     unset = {"UNSPOOL_EMIT", "UNSPOOL_CACHE", "CXX"}
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     own = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "2", **environment}
-    with subprocess.Popen(
-        [sys.executable, str(file)],
-        env={**inherited, **own},
-        cwd=folder,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
-        try:
-            output, errors = process.communicate(timeout=timeout)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)  # and the processes that it has started
-            raise
-    assert process.returncode == 0, errors
+    status, output, errors = nursery(imports, ROOT).run(file, folder, {**inherited, **own}, timeout)
+    assert status == 0, errors
     return Done(output, errors)
 
 

@@ -35,7 +35,8 @@ def within(module: str, packages: Any) -> bool:
 @pytest.fixture(scope="module", params=["unspool", "unspool.tf1"])
 def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The modules that an import adds to those of `import torch`."""
-    return json.loads(run_python(LOADED.format(module=request.param), tmp_path_factory.mktemp("loaded")).stdout)
+    code = LOADED.format(module=request.param)
+    return json.loads(run_python(code, tmp_path_factory.mktemp("loaded"), imports="import torch").stdout)
 
 
 class TestImport:
@@ -81,7 +82,7 @@ class TestFirstPlan:
         self.folder = tmp_path
 
     def run(self, code: str) -> None:
-        run_python(FIRST_PLAN + code, self.folder, UNSPOOL_EMIT="interpreted")
+        run_python(FIRST_PLAN + code, self.folder, imports="import torch", UNSPOOL_EMIT="interpreted")
 
     def test_it_loads_the_engine(self) -> None:
         self.run('assert "sympy" not in sys.modules\ncheck()\nassert "sympy" in sys.modules')

@@ -6,10 +6,16 @@ import operator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from tests.rewriting import UNITS, traced
 from unspool.engine.trace.graph import aten, calls, line_of_node, value
+
+
+def text_of(node: fx.Node) -> str | None:
+    line = line_of_node(node)
+    return None if line is None else line.text
+
 
 TABLE = torch.arange(float(UNITS))
 
@@ -26,10 +32,9 @@ def test_a_derivative_has_the_line_of_what_it_is_of() -> None:
 
     made = traced(step)
     (of_sine,) = calls(made.graph, aten.cos.default)
-    texts = {line.text for node in calls(made.graph) if (line := line_of_node(node)) is not None}
-    assert texts == {"product = x[:, :1] * h", "return torch.sin(product)"}
-    assert (line := line_of_node(of_sine)) is not None
-    assert line.text == "return torch.sin(product)"
+    texts = {text_of(node) for node in calls(made.graph)}
+    assert texts - {None} == {"product = x[:, :1] * h", "return torch.sin(product)"}
+    assert text_of(of_sine) == "return torch.sin(product)"
 
 
 class Halved(torch.autograd.Function):
@@ -45,8 +50,7 @@ class Halved(torch.autograd.Function):
 def test_a_derivative_written_by_hand_has_its_own_line() -> None:
     made = traced(lambda cell, x, h: torch.tanh(Halved.apply(h)))
     (halved,) = calls(made.graph, aten.div.Tensor)
-    assert (line := line_of_node(halved)) is not None
-    assert line.text == "return d / 2"
+    assert text_of(halved) == "return d / 2"
 
 
 def test_changes_in_place_are_recorded_without_any_and_keep_their_lines() -> None:
@@ -57,8 +61,7 @@ def test_changes_in_place_are_recorded_without_any_and_keep_their_lines() -> Non
 
     made = traced(step)
     assert not [node for node in calls(made.graph) if str(node.target).partition(".")[0].endswith("_")]
-    lines = {line.text for node in calls(made.graph) if (line := line_of_node(node)) is not None}
-    assert lines >= {"both = x[:, :1] + h", "both[:, 0].zero_()"}
+    assert {text_of(node) for node in calls(made.graph)} >= {"both = x[:, :1] + h", "both[:, 0].zero_()"}
 
 
 def test_tensors_that_nobody_gave_are_constants_and_numbers_are_literals() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 import warnings
 from collections.abc import Iterator, Sequence
@@ -56,14 +57,22 @@ class Placed:
 
     def argument(self, source: Tensor) -> list[Any]:
         """What the operation is given besides the source."""
-        return [0] if self.axis is None else list(self.of_source(source).shape)
+        if self.axis is None:
+            return [0]
+        shape, last = source.shape, self._last
+        return [*shape[: self.axis], math.prod(shape[self.axis : last + 1]), *shape[last + 1 :]]
 
     def of_source(self, source: Tensor) -> Tensor:
         """The argument."""
         if self.axis is None:
             return source.sum(0)
-        last = self.axis + (self.outer > 1) + (self.inner > 1)
-        return source if last == self.axis else source.flatten(self.axis, last)
+        return source if self._last == self.axis else source.flatten(self.axis, self._last)
+
+    @property
+    def _last(self) -> int:
+        """The last of the axes of the source that are merged."""
+        assert self.axis is not None
+        return self.axis + (self.outer > 1) + (self.inner > 1)
 
     def row(self, source: Tensor, row: int) -> Tensor:
         """The source of one row alone."""
@@ -94,6 +103,7 @@ class Tracer:
     def __init__(self) -> None:
         self.sizes = AnyRows()
         self.mode = FakeTensorMode(shape_env=self.sizes, allow_non_fake_inputs=True)
+        self.mode.cache_enabled = False  # which is slower with it, here as in the tracer
         self.rows = rows_symbol(self.mode)
 
     @property
