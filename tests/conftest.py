@@ -59,14 +59,27 @@ def plans() -> Iterator[list[Plan]]:
 def loggers() -> None:
     """Lets the loggers of torch pass on what they log, as others do.
 
-    pytest would put a handler on each of those that do not, six times a test; and with a handler on the one for
-    structured traces, torch describes every tensor that it traces.
+    pytest would put a handler on each of those that do not, six times a test, and has put some on them for the session.
+    With one on the logger for structured traces, torch describes every tensor that it traces.
     """
     import torch._dynamo
 
     for name, logger in logging.root.manager.loggerDict.items():
         if name.partition(".")[0] == torch.__name__ and isinstance(logger, logging.Logger):
             logger.propagate = True
+    logging.getLogger("torch.__trace").handlers.clear()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def seeds() -> Iterator[None]:
+    """Seeds for devices that are not there are forgotten: torch would keep each, with a stack trace, until they are."""
+    import torch
+
+    with pytest.MonkeyPatch.context() as patch:
+        for device in (torch.cuda, torch.xpu, torch.mtia):
+            if not device.is_available():
+                patch.setattr(device, "manual_seed_all", lambda seed: None)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -62,7 +62,11 @@ class Nursery:
             text=True,
             start_new_session=True,
         )
-        atexit.register(self._server.kill)
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        with self._server:  # which closes its pipes
+            self._server.kill()
 
     def run(self, program: Path, folder: Path, environment: dict[str, str], timeout: float) -> tuple[int, str, str]:
         """The exit status of a program, and what it has written.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensorMode, disable_fake_tensor_cache
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
@@ -43,6 +43,7 @@ def trace(cell: Any, spec: StepSpec, rehearse: Callable[[Callable[[], Any]], Non
     """
     sizes = AnyRows()
     mode = FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
+    mode.cache_enabled = False  # what operations make of shapes is not worth keeping with symbols in its keys
     rows, step = rows_symbol(mode), _Step(cell, spec)
     # A graph that was traced in inference mode could not be used outside of it.
     # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
@@ -50,9 +51,7 @@ def trace(cell: Any, spec: StepSpec, rehearse: Callable[[Callable[[], Any]], Non
     with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
         if rehearse is not None:
             rehearse(lambda: _without_values(step))
-        # Sizes with symbols need the forms in Python of some operations. And a cache of what operations make of shapes
-        # costs more than it saves if there are symbols in its keys.
-        with mode, enable_python_dispatcher(), disable_fake_tensor_cache(mode):
+        with mode, enable_python_dispatcher():  # symbols need the forms in Python of some operations
             given = step.arguments(rows)
             recorded = Recorder(mode, rows, given)
             with recorded:
