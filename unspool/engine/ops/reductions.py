@@ -231,6 +231,15 @@ ROWS = (
     # Scans, and what else has as many elements as it is given.
     Op(aten.cumsum.default, OpKind.OTHER, axes=_SECOND, linear=Linear.ALL),
     Op(aten.cumprod.default, OpKind.OTHER, axes=_SECOND),
+    Op(aten.cummax.default, OpKind.OTHER, axes=_SECOND),
+    Op(aten.cummin.default, OpKind.OTHER, axes=_SECOND),
+    Op(aten.logcumsumexp.default, OpKind.OTHER, axes=_SECOND),
+    Op(aten.median.dim, OpKind.OTHER, axes=_SECOND),
+    Op(aten.nanmedian.dim, OpKind.OTHER, axes=_SECOND),
+    Op(aten.kthvalue.default, OpKind.OTHER, axes=_THIRD),
+    Op(aten._fft_r2c.default, OpKind.OTHER, axes=_SECOND, linear=Linear.ALL),
+    Op(aten._fft_c2r.default, OpKind.OTHER, axes=_SECOND, linear=Linear.ALL),
+    Op(aten._fft_c2c.default, OpKind.OTHER, axes=_SECOND, linear=Linear.ALL),
     Op(aten.glu.default, OpKind.OTHER, axes=op_axes.second_or_last_axis),
     Op(aten.glu_backward.default, OpKind.OTHER, axes=_THIRD),
 )

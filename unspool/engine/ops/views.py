@@ -9,7 +9,7 @@ from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.ops.arguments import first, given
 from unspool.engine.ops.table import Axes, Linear, Lowering, Op, OpKind, Rule
 from unspool.engine.rows import op_axes
-from unspool.engine.rows.rules import aligned, joined, moved, one_of_several, reshaped, squeezed, stacked
+from unspool.engine.rows.rules import aligned, joined, moved, one_of_several, put_back, reshaped, squeezed, stacked
 from unspool.engine.trace.graph import aten
 
 if TYPE_CHECKING:  # the stages of emitters import the table of operations
@@ -186,13 +186,14 @@ ROWS = (
         linear=Linear.ALL,
         lowering=_slice_scatter,
     ),
-    Op(
-        aten.select_scatter.default,
-        OpKind.OTHER,
-        axes=op_axes.third_or_last_axis,
-        linear=Linear.ALL,
-        lowering=_select_scatter,
-    ),
+    Op(aten.select_scatter.default, OpKind.OTHER, put_back, linear=Linear.ALL, lowering=_select_scatter),
+    Op(aten.diagonal_scatter.default, OpKind.OTHER, put_back, linear=Linear.ALL),
+    Op(aten.diagonal.default, OpKind.OTHER, axes=op_axes.diagonal, linear=Linear.ALL),
+    Op(aten.unfold.default, OpKind.OTHER, axes=op_axes.second, linear=Linear.ALL),
+    Op(aten.view_as_real.default, OpKind.OTHER, moved, linear=Linear.ALL),
+    Op(aten.view_as_complex.default, OpKind.OTHER, moved, linear=Linear.ALL),
+    Op(aten._conj.default, OpKind.OTHER, aligned, linear=Linear.ALL),
+    Op(aten._conj_physical.default, OpKind.OTHER, aligned, linear=Linear.ALL),
     Op(aten.copy.default, OpKind.OTHER, aligned, lowering=_copy_into),
     Op(aten.fill.Scalar, OpKind.OTHER, aligned),
     Op(aten.fill.Tensor, OpKind.OTHER, aligned),

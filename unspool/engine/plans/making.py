@@ -15,6 +15,7 @@ from unspool.engine.guards.restoring import restored
 from unspool.engine.plans.checks import named_modules
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, why
+from unspool.engine.trace.decompositions import without_form
 from unspool.engine.trace.spec import StepSpec
 from unspool.engine.trace.tracer import trace
 
@@ -101,17 +102,24 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
                 named = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
                 raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}")
 
-        try:
-            traced = trace(stand_in, spec, lambda run: rehearse(run, before.codes, check_unchanged))
-            check_unchanged()  # by code that runs backward
-        except CannotPlanError:
-            raise
-        except Exception as error:
-            raise CannotPlanError.of(why(error, Code.NOT_TRACED, "the step cannot be traced")) from None
-        try:
-            return Plan(traced)
-        except CannotPlanError:
-            raise
-        except Exception as error:  # which is not the cell's fault, and must not stop it
-            what = "the engine fails on the step; please report it"
-            raise CannotPlanError.of(why(error, Code.FAULT, what)) from None
+        rehearsal: Any = lambda run: rehearse(run, before.codes, check_unchanged)  # noqa: E731
+        apart: set[Any] = set()
+        while True:
+            try:
+                traced = trace(stand_in, spec, rehearsal, apart)
+                check_unchanged()  # by code that runs backward
+            except CannotPlanError:
+                raise
+            except Exception as error:
+                raise CannotPlanError.of(why(error, Code.NOT_TRACED, "the step cannot be traced")) from None
+            try:
+                return Plan(traced)
+            except CannotPlanError as error:
+                # What is unknown may be known in parts.
+                unknown = without_form(traced.graph) - apart
+                if error.reason.code is not Code.UNKNOWN_OPERATION or not unknown:
+                    raise
+                apart, rehearsal = apart | unknown, None
+            except Exception as error:  # which is not the cell's fault, and must not stop it
+                what = "the engine fails on the step; please report it"
+                raise CannotPlanError.of(why(error, Code.FAULT, what)) from None

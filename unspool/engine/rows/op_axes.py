@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.engine.trace.graph import Node, argument, operand, value
+from unspool.engine.trace.graph import Node, argument, aten, operand, value
 
 
 def second(node: Node) -> Any:
@@ -51,3 +51,15 @@ def padded(node: Node) -> Any:
     """Those that `constant_pad_nd` pads: two numbers for each, from the last one on."""
     rank = value(operand(node, 0)).dim()
     return [rank - 1 - k for k in range(len(argument(node, 1)) // 2)]
+
+
+def replaced(node: Node) -> Any:
+    """Those along which `select_scatter`, or `diagonal_scatter`, puts something into a place."""
+    if node.target is aten.diagonal_scatter.default:
+        return [argument(node, 3, 0), argument(node, 4, 1)]
+    return argument(node, 2, node.kwargs.get("dim", 0))
+
+
+def diagonal(node: Node) -> Any:
+    """The two whose diagonal is taken."""
+    return [argument(node, 2, node.kwargs.get("dim1", 0)), argument(node, 3, node.kwargs.get("dim2", 1))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from unspool.engine.rows import op_axes
 from unspool.engine.rows.labels import SUMMED, Axis, Label, MixedError
 from unspool.engine.rows.nodes import axis_of, dims_of, result_axis, row_inputs
 from unspool.engine.trace.graph import Node, argument, aten, number, operand, operands, value
@@ -36,6 +37,25 @@ def along(node: Node, labels: dict[Node, Label], dims: Any) -> Label:
             return SUMMED
         raise MixedError("works across rows")
     return Axis(result_axis(node), axis.outer, axis.inner)
+
+
+def put_back(node: Node, labels: dict[Node, Label]) -> Label:
+    """`select_scatter` and its like: a piece takes a place along other axes than the rows', in front of them or behind.
+
+    The piece has these axes no longer, so that its rows may be nearer to the front; or it is the same for all rows.
+    """
+    base, piece = operand(node, 0), operand(node, 1)
+    axis, placed = axis_of(base, labels), axis_of(piece, labels)
+    rank = value(base).dim()
+    gone = dims_of(op_axes.replaced(node), rank)
+    if axis is None:
+        raise MixedError("puts rows into something shared")
+    if axis.index in gone:
+        raise MixedError("works across rows")
+    nearer = axis.index - sum(dim < axis.index for dim in gone) if value(piece).dim() < rank else axis.index
+    if placed is not None and (placed.index, placed.outer, placed.inner) != (nearer, axis.outer, axis.inner):
+        raise MixedError("lets different rows meet")
+    return axis
 
 
 def one_of_several(node: Node, labels: dict[Node, Label]) -> Label:

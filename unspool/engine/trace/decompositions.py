@@ -11,11 +11,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-from torch._decomp import get_decompositions  # pyright: ignore[reportUnknownVariableType]  # its Callables are bare
+from torch import Tensor, fx
+from torch._decomp import (
+    decomposition_table,
+    get_decompositions,  # pyright: ignore[reportUnknownVariableType]  # its Callables are bare
+)
+from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 
-from unspool.engine.trace.graph import aten
+from unspool.engine.ops.table import is_pointwise, op_of
+from unspool.engine.trace.graph import aten, calls
 
 
 def _product_and_sum(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
@@ -90,6 +95,95 @@ def _group_norm(
     return result.to(x.dtype), mean.reshape(rows, groups).to(x.dtype), rstd.reshape(rows, groups).to(x.dtype)
 
 
+def _multinomial(weights: Tensor, samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
+    """A race of exponential clocks, the numbers that torch draws too: they do not depend on the weights."""
+    if generator is not None or (replacement and samples > 1):
+        return NotImplemented
+    raced = weights / torch.empty_like(weights).exponential_(1)
+    return raced.argmax(-1, keepdim=True) if samples == 1 else raced.topk(samples).indices
+
+
+def _bernoulli(likely: Tensor, *, generator: Any = None) -> Tensor:
+    """By a uniform number in double precision, which torch draws too."""
+    if generator is not None or likely.device.type != "cpu":
+        return NotImplemented
+    return (torch.rand(likely.shape, dtype=torch.float64) < likely).to(likely.dtype)
+
+
+def _squeeze(x: Tensor) -> Tensor:
+    """Of all axes of size 1; the rows are not one of them, even if there is only one."""
+    return torch.squeeze(x, tuple(dim for dim, size in enumerate(x.shape) if isinstance(size, int) and size == 1))
+
+
+def _index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    return aten.index_put(x, [*[None] * (dim % x.dim()), index], source)
+
+
+def _diagonal_backward(d: Tensor, sizes: Any, offset: int, dim1: int, dim2: int) -> Tensor:
+    return torch.diagonal_scatter(d.new_zeros(sizes), d, offset, dim1, dim2)
+
+
+def _unfold_backward(d: Tensor, sizes: Any, dim: int, size: int, step: int) -> Tensor:
+    """Each entry of a window is added to the place that it came from."""
+    dim %= len(sizes)
+    places = torch.arange(d.shape[dim])[:, None] * step + torch.arange(size)
+    windows = d.movedim(-1, dim + 1).flatten(dim, dim + 1)
+    return torch.index_add(d.new_zeros(sizes), dim, places.flatten().to(d.device), windows)
+
+
+def _padded(place: Callable[[int, int, int], list[int]]) -> Callable[..., Any]:
+    """A padding by entries of the tensor itself, which `place` lists for an axis."""
+
+    def pad(x: Tensor, padding: list[int]) -> Tensor:
+        for k in range(len(padding) // 2):
+            dim = x.dim() - 1 - k
+            index = place(x.shape[dim], padding[2 * k], padding[2 * k + 1])
+            x = x.index_select(dim, torch.tensor(index, device=x.device))
+        return x
+
+    return pad
+
+
+def _unpadded(place: Callable[[int, int, int], list[int]]) -> Callable[..., Any]:
+    """Its derivative."""
+
+    def unpad(d: Tensor, x: Tensor, padding: list[int]) -> Tensor:
+        for k in reversed(range(len(padding) // 2)):
+            dim = x.dim() - 1 - k
+            index = place(x.shape[dim], padding[2 * k], padding[2 * k + 1])
+            zeros = d.new_zeros([*d.shape[:dim], x.shape[dim], *d.shape[dim + 1 :]])
+            d = zeros.index_add(dim, torch.tensor(index, device=d.device), d)
+        return d
+
+    return unpad
+
+
+_REFLECTION = (
+    (aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default),
+    (
+        aten.reflection_pad1d_backward.default,
+        aten.reflection_pad2d_backward.default,
+        aten.reflection_pad3d_backward.default,
+    ),
+)
+_REPLICATION = (
+    (aten.replication_pad1d.default, aten.replication_pad2d.default, aten.replication_pad3d.default),
+    (
+        aten.replication_pad1d_backward.default,
+        aten.replication_pad2d_backward.default,
+        aten.replication_pad3d_backward.default,
+    ),
+)
+
+
+def _reflected(size: int, before: int, after: int) -> list[int]:
+    return [*range(before, 0, -1), *range(size), *range(size - 2, size - 2 - after, -1)]
+
+
+def _replicated(size: int, before: int, after: int) -> list[int]:
+    return [*[0] * before, *range(size), *[size - 1] * after]
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     **get_decompositions(
         [
@@ -116,7 +210,37 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
         ]
     ),
     aten.addmm.default: _product_and_sum,
+    aten.squeeze.default: _squeeze,
+    aten.diagonal_backward.default: _diagonal_backward,
+    aten.unfold_backward.default: _unfold_backward,
+    **{
+        target: make(place)
+        for place, axes in ((_reflected, _REFLECTION), (_replicated, _REPLICATION))
+        for make, targets in zip((_padded, _unpadded), axes, strict=True)
+        for target in targets
+    },
+    aten.index_copy.default: _index_copy,
+    aten.multinomial.default: _multinomial,
+    aten.bernoulli.default: _bernoulli,
     aten.elu_backward.default: _elu_backward,
     aten.native_group_norm.default: _group_norm,
 }
-"""By operation, a function of tensors that does the same by simpler ones."""
+"""By operation, a function of tensors that does the same by simpler ones, or returns NotImplemented."""
+
+
+def torchs_decomposition(target: Any) -> Callable[..., Any] | None:
+    """What torch takes an operation apart by, if it does.
+
+    Random numbers are drawn by the operation that draws them in the plain loop, so that a seed gives the same ones.
+    """
+    if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
+        return None
+    if target.namespace == "prims":  # which torch's decompositions end in, where they follow NumPy
+        return target.impl_aten
+    return decomposition_table.get(target)
+
+
+def without_form(graph: fx.Graph) -> set[Any]:
+    """Operations in a graph of which our table knows nothing, and which torch can take apart."""
+    unknown = {node.target for node in calls(graph) if op_of(node.target) is None and not is_pointwise(node.target)}
+    return {target for target in unknown if torchs_decomposition(target) is not None}

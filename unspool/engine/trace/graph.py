@@ -11,6 +11,7 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 
 from unspool.engine.reasons import Line
+from unspool.engine.trace.shapes import SHAPES
 from unspool.engine.trace.user_lines import line_at
 
 aten = torch.ops.aten
@@ -137,7 +138,7 @@ def insert(before: Node, target: Callable[..., Any], *args: Any, **kwargs: Any) 
     else:
         tensor = next(value(each) for each in node.all_input_nodes if isinstance(value(each), Tensor))
         with tensor.fake_mode:
-            node.meta["val"] = target(*given, **named)
+            node.meta["val"] = SHAPES.get(target, target)(*given, **named)
     if "place" in before.meta:
         node.meta["place"] = before.meta["place"]
     return node

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,12 +15,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.node import map_aggregate
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unspool.engine.trace.decompositions import DECOMPOSITIONS
+from unspool.engine.trace.decompositions import DECOMPOSITIONS, torchs_decomposition
 from unspool.engine.trace.graph import aten, calls, is_several, is_size, value
+from unspool.engine.trace.shapes import SHAPES
 from unspool.engine.trace.symbolic_rows import size_of_rows
 from unspool.engine.trace.user_lines import Place, place_now
 
-prim = torch.ops.prim
 _C: Any = torch._C  # pyright: ignore[reportPrivateUsage]
 _sequence_number, _differentiated = _C._autograd._get_sequence_nr, _C._current_autograd_node
 
@@ -35,11 +36,15 @@ class Recorder(TorchDispatchMode):
         mode: whose tensors they are.
         rows: the symbol for the number of rows. Sizes that are computed from it become nodes where they are used.
         given: the tensors that the step is given, by the names of their placeholders.
+        apart: operations that are taken apart by torch's own decompositions.
     """
 
-    def __init__(self, mode: FakeTensorMode, rows: SymInt, given: dict[str, Tensor]) -> None:
+    def __init__(
+        self, mode: FakeTensorMode, rows: SymInt, given: dict[str, Tensor], apart: Collection[Any] = ()
+    ) -> None:
         super().__init__()
         self.mode = mode
+        self.apart, self._open = apart, set[Any]()
         self.graph = fx.Graph()
         self.constants: dict[fx.Node, Tensor] = {}
         """Tensors that the step uses without being given them, by their nodes."""
@@ -70,22 +75,41 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options: Any = kwargs or {}
-        if not self._recording or func is prim.device.default:  # a question, which is none of the dispatcher's
+        if not self._recording or not _is_operation(func):
             return func(*args, **options)
         if func in ALIASES and id(args[0]) in self._nodes:
             result = func(*args, **options)
             self._track(result, self._nodes[id(args[0])])
             return result
-        simpler = DECOMPOSITIONS.get(func)
-        if simpler is not None or func.has_kernel_for_dispatch_key(COMPOSITE):
-            with self:
-                return simpler(*args, **options) if simpler is not None else func.decompose(*args, **options)
+        result = self._taken_apart(func, args, options)
+        if result is not NotImplemented:
+            return result
         if func is aten.lift_fresh.default:  # a literal, which nobody else has
             func = aten.lift_fresh_copy.default
         node = self._call(func, self._told(tuple(args)), self._told(options))
-        result = func(*args, **options)
+        result = SHAPES.get(func, func)(*args, **options)
         self._name(result, node)
         return result
+
+    def _taken_apart(self, func: Any, args: Any, options: Any) -> Any:
+        """What simpler operations compute in the place of one; NotImplemented if it stays as it is."""
+        simpler = DECOMPOSITIONS.get(func)
+        if simpler is None and (func in self.apart or func.namespace == "prims"):
+            if func in self._open:  # torch's own ways may end in what they began with
+                return NotImplemented
+            simpler = torchs_decomposition(func)
+        if simpler is None and func.has_kernel_for_dispatch_key(COMPOSITE):
+            simpler = func.decompose
+        if simpler is None:
+            return NotImplemented
+        opened = func not in self._open
+        self._open.add(func)
+        try:
+            with self:
+                return simpler(*args, **options)
+        finally:
+            if opened:
+                self._open.discard(func)
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
@@ -143,7 +167,7 @@ def functionalized(recorder: Recorder, given: dict[str, Tensor]) -> Recorder:
     attributes = {str(node.target): tensor for node, tensor in recorder.constants.items()}
     module = fx.GraphModule(attributes, recorder.graph)
     rows = value(recorder.rows)
-    again = Recorder(recorder.mode, rows, given)
+    again = Recorder(recorder.mode, rows, given, recorder.apart)
 
     class Rerun(fx.Interpreter):
         def run_node(self, n: fx.Node) -> Any:
@@ -153,6 +177,12 @@ def functionalized(recorder: Recorder, given: dict[str, Tensor]) -> Recorder:
     with again:
         again.finish(torch.func.functionalize(Rerun(module).run)(rows, *given.values()))
     return again
+
+
+@cache
+def _is_operation(func: Any) -> bool:
+    """Whether it is an operation of the dispatcher, and not a question about a tensor: on which device it is, say."""
+    return _C._dispatch_has_kernel(func.name())
 
 
 def mutates(node: fx.Node) -> bool:
@@ -167,7 +197,7 @@ def _detached(leaf: Any) -> Any:
     return leaf.detach() if isinstance(leaf, Tensor) and leaf.requires_grad else leaf
 
 
-SYMBOLS = (SymInt, SymFloat, SymBool)
 COMPOSITE = _C.DispatchKey.CompositeImplicitAutograd
+SYMBOLS = (SymInt, SymFloat, SymBool)
 ALIASES = (aten.detach.default, aten.alias.default)
 """What gives back what it was given, as autograd does with all that it saves."""

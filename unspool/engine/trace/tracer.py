@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -30,13 +30,19 @@ FEW_ROWS = 3
 """The rows of a rehearsal."""
 
 
-def trace(cell: Any, spec: StepSpec, rehearse: Callable[[Callable[[], Any]], None] | None = None) -> Trace:
+def trace(
+    cell: Any,
+    spec: StepSpec,
+    rehearse: Callable[[Callable[[], Any]], None] | None = None,
+    apart: Collection[Any] = (),
+) -> Trace:
     """Traces one step of `cell`, with its weights lifted to inputs of the graph.
 
     Args:
         cell: the cell.
         spec: what for.
         rehearse: is given the step, to run it without values before it is traced.
+        apart: operations that are taken apart by torch's own decompositions.
 
     Raises:
         CannotPlanError: if the step cannot be traced for every number of rows.
@@ -53,7 +59,7 @@ def trace(cell: Any, spec: StepSpec, rehearse: Callable[[Callable[[], Any]], Non
             rehearse(lambda: _without_values(step))
         with mode, enable_python_dispatcher():  # symbols need the forms in Python of some operations
             given = step.arguments(rows)
-            recorded = Recorder(mode, rows, given)
+            recorded = Recorder(mode, rows, given, apart)
             with recorded:
                 recorded.finish(step(rows, spec.adjoint, [*given.values()], recorded.paused))
             if any(mutates(node) for node in recorded.graph.nodes):

@@ -12,7 +12,11 @@ from unspool.engine.reasons import UNSPOOL, Line, is_users
 Place: TypeAlias = tuple[str, int]
 """A file and the number of a line in it."""
 
-CALLERS = (str(Path(__file__).parent / "tracer.py"), str(Path(UNSPOOL) / "step.py"))
+CALLERS = (
+    str(Path(__file__).parent / "tracer.py"),
+    str(Path(UNSPOOL) / "engine" / "plans" / "making.py"),
+    str(Path(UNSPOOL) / "step.py"),
+)
 """What calls steps: whatever called that is no part of one."""
 
 

@@ -1,0 +1,129 @@
+"""Torch's layers inside a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import unspool
+from tests.idioms.table import DEPTH, UNITS, add, idiom
+
+
+def _after(layer: Any) -> Any:
+    return lambda cell, x, h: torch.tanh(cell.mixed(x, h) + cell.layer(h))
+
+
+def _one_step_of(kind: str) -> Any:
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        outputs, _ = cell.layer(x[:, None], h[None])
+        return outputs[:, 0]
+
+    return step
+
+
+def _one_step_of_an_lstm(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    outputs, (_, c) = cell.layer(x[None], (h[None], torch.zeros_like(h)[None]))
+    return outputs[0] + 0.1 * c[0]
+
+
+class ByLSTMCell(unspool.RNNCell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size, self.output_size = (UNITS, UNITS), UNITS
+        self.cell = nn.LSTMCell(DEPTH, UNITS)
+
+    def forward(self, x: Tensor, state: Any) -> Any:
+        h, c = self.cell(x, state)
+        return h, (h, c)
+
+
+class Image(unspool.RNNCell):
+    """A state of images."""
+
+    def __init__(self, layer: nn.Module, channels: int = 2, size: int = 4) -> None:
+        super().__init__()
+        self.state_size = self.output_size = torch.Size([channels, size, size])
+        self.layer = layer
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        h = torch.tanh(self.layer(torch.cat([x, h], 1)))
+        return h, h
+
+
+def images(batch: int, steps: int) -> Tensor:
+    return torch.randn(batch, steps, 2, 4, 4)
+
+
+def _inner_loop(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    outputs, _ = unspool.dynamic_rnn(cell.inner, x[:, :, None].expand(-1, -1, UNITS), initial_state=h)
+    return torch.tanh(cell.mixed(x, outputs[:, -1]))
+
+
+BOTH = (torch.float32, torch.float64)
+
+idiom("nn.GRU for one step", _one_step_of("GRU"), layer=lambda: nn.GRU(DEPTH, UNITS, batch_first=True))
+idiom("nn.RNN for one step", _one_step_of("RNN"), layer=lambda: nn.RNN(DEPTH, UNITS, batch_first=True))
+idiom("nn.LSTM for one step", _one_step_of_an_lstm, layer=lambda: nn.LSTM(DEPTH, UNITS))
+add("nn.LSTMCell", ByLSTMCell)
+idiom("nn.GRUCell", lambda cell, x, h: cell.layer(x, h), layer=lambda: nn.GRUCell(DEPTH, UNITS))
+idiom("nn.RNNCell", lambda cell, x, h: cell.layer(x, h), layer=lambda: nn.RNNCell(DEPTH, UNITS))
+idiom("a scripted layer", _after(0), layer=lambda: torch.jit.script(nn.Sequential(nn.Linear(UNITS, UNITS), nn.Tanh())))
+idiom("PReLU", _after(0), layer=lambda: nn.PReLU(UNITS))
+idiom("PReLU with one weight", _after(0), layer=nn.PReLU)
+idiom("Hardswish", lambda cell, x, h: torch.tanh(F.hardswish(3 * cell.mixed(x, h))))
+idiom("LogSigmoid", lambda cell, x, h: F.logsigmoid(cell.mixed(x, h)))
+idiom("GroupNorm", _after(0), layer=lambda: nn.GroupNorm(2, UNITS))
+idiom("BatchNorm in eval", _after(0), layer=lambda: nn.BatchNorm1d(UNITS).eval())
+idiom(
+    "InstanceNorm",
+    lambda cell, x, h: torch.tanh(cell.mixed(x, h) + cell.layer(h[:, None])[:, 0]),
+    layer=lambda: nn.InstanceNorm1d(1),
+)
+idiom(
+    "a bilinear layer", lambda cell, x, h: torch.tanh(cell.layer(x, h)), layer=lambda: nn.Bilinear(DEPTH, UNITS, UNITS)
+)
+add("a convolution", lambda: Image(nn.Conv2d(4, 2, 3, padding=1)), images, dtypes=BOTH)
+add("a convolution in groups", lambda: Image(nn.Conv2d(4, 2, 3, padding=1, groups=2)), images, dtypes=BOTH)
+add(
+    "a convolution that pads by reflection",
+    lambda: Image(nn.Conv2d(4, 2, 3, padding=1, padding_mode="reflect")),
+    images,
+    dtypes=BOTH,
+)
+add(
+    "a convolution that pads in circles",
+    lambda: Image(nn.Conv2d(4, 2, 3, padding=1, padding_mode="circular")),
+    images,
+    dtypes=BOTH,
+)
+add("a transposed convolution", lambda: Image(nn.ConvTranspose2d(4, 2, 3, padding=1)), images, dtypes=BOTH)
+add(
+    "pixel shuffle",
+    lambda: Image(nn.Sequential(nn.Conv2d(4, 8, 3, stride=2, padding=1), nn.PixelShuffle(2))),
+    images,
+    dtypes=BOTH,
+)
+add(
+    "upsampling",
+    lambda: Image(nn.Sequential(nn.AvgPool2d(2), nn.Upsample(scale_factor=2, mode="nearest"), nn.Conv2d(4, 2, 1))),
+    images,
+)
+add(
+    "bilinear upsampling",
+    lambda: Image(nn.Sequential(nn.AvgPool2d(2), nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(4, 2, 1))),
+    images,
+)
+add(
+    "instance norm of images",
+    lambda: Image(nn.Sequential(nn.Conv2d(4, 2, 1), nn.InstanceNorm2d(2, affine=True))),
+    images,
+)
+idiom(
+    "a convolution over a vector",
+    lambda cell, x, h: torch.tanh(cell.layer(cell.mixed(x, h)[:, None])[:, 0]),
+    layer=lambda: nn.Conv1d(1, 1, 3, padding=1),
+)
+idiom("a loop inside a step", _inner_loop, layer=nn.Identity, inner=lambda: unspool.GRUCell(UNITS, input_size=UNITS))

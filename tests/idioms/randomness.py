@@ -1,0 +1,38 @@
+"""Steps that draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.distributions import Categorical, Normal, OneHotCategoricalStraightThrough
+
+from tests.idioms.table import UNITS, idiom
+
+
+def _categorical(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    drawn = Categorical(logits=cell.mixed(x, h)).sample()
+    return torch.tanh(h + F.one_hot(drawn, UNITS))
+
+
+def _one_hot(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    return OneHotCategoricalStraightThrough(logits=cell.mixed(x, h)).rsample()
+
+
+def _multinomial(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    drawn = torch.multinomial(torch.softmax(cell.mixed(x, h), 1), 1)
+    return torch.tanh(h + F.one_hot(drawn[:, 0], UNITS))
+
+
+idiom(
+    "a normal distribution",
+    lambda cell, x, h: torch.tanh(Normal(cell.mixed(x, h), 0.1 + h.abs()).rsample()),
+    draws=True,
+)
+idiom("a categorical distribution", _categorical, draws=True)
+idiom("a one-hot distribution, straight through", _one_hot, draws=True)
+idiom("multinomial", _multinomial, draws=True)
+idiom("gumbel softmax", lambda cell, x, h: F.gumbel_softmax(cell.mixed(x, h), hard=True), draws=True)
+idiom("bernoulli", lambda cell, x, h: torch.tanh(h + torch.bernoulli(torch.sigmoid(cell.mixed(x, h)))), draws=True)

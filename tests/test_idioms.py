@@ -1,0 +1,58 @@
+"""Steps as people write them: planned, and equal to the plain loop with every gradient, with and without lengths."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import unspool
+from tests.comparison import check, wanting_gradients
+from tests.idioms import IDIOMS, REFUSED, Idiom
+
+BATCH, STEPS = 4, 5
+LENGTHS = [5, 0, 3, 1]
+
+EACH = [(name, dtype) for name, entry in IDIOMS.items() for dtype in entry.dtypes]
+
+
+@functools.cache
+def made(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
+    """A cell and inputs for it, once for all tests."""
+    torch.manual_seed(0)
+    entry = IDIOMS[name]
+    return entry.make().to(dtype), entry.inputs(BATCH, STEPS).to(dtype)
+
+
+def state_of(cell: Any, dtype: torch.dtype) -> Any:
+    torch.manual_seed(1)
+    return unspool.structure.map_structure(lambda zeros: zeros + torch.randn_like(zeros), cell.zero_state(BATCH, dtype))
+
+
+@pytest.mark.parametrize(("name", "dtype"), EACH)
+def test_it_is_planned(name: str, dtype: torch.dtype) -> None:
+    cell, inputs = made(name, dtype)
+    explanation = unspool.explain(cell, inputs, dtype=dtype)
+    assert explanation.planned, explanation.reason
+
+
+@pytest.mark.parametrize(("name", "dtype"), EACH)
+def test_it_equals_the_plain_loop(name: str, dtype: torch.dtype) -> None:
+    cell, inputs = made(name, dtype)
+    for lengths in (None,) if IDIOMS[name].draws else (None, LENGTHS):
+        check(cell, dtype, lengths, wanting_gradients(inputs), wanting_gradients(state_of(cell, dtype)))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_branch_that_decides_for_all_rows_is_named(name: str) -> None:
+    entry, line = REFUSED[name]
+    cell, inputs = entry.make().double(), entry.inputs(BATCH, STEPS).double()
+    reason = unspool.explain(cell, inputs, dtype=torch.float64).reason
+    assert reason is not None
+    assert reason.line is not None
+    assert reason.line.text == line
+    assert "torch.where" in (reason.advice or "")
+    check(cell, torch.float64, LENGTHS, wanting_gradients(inputs), wanting_gradients(state_of(cell, torch.float64)))
