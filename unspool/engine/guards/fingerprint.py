@@ -50,6 +50,8 @@ MOST_NODES = 20_000
 
 Key = tuple[tuple[int, str, Hashable], ...]
 """For each slot of each object, by the number of the object: what tells its value from others."""
+Written = list[tuple[Any, str]]
+"""Attributes: objects and names."""
 TENSOR, SPECIAL = " as a tensor", "special methods"
 """The slots under which a tensor's shape, and the special methods of a library's class, are noted."""
 UNREAD = (TENSOR, SPECIAL)
@@ -103,16 +105,27 @@ class Fingerprint:
         """The names of what is not the same."""
         return self.changes_since(other.key, tensors=True)
 
+    def written(self, other: Fingerprint) -> Written | None:
+        """The attributes of objects that are not the same; None if anything else is not either."""
+        places = self._changed(other.key)
+        known = [(self.nodes[number].value, slot) for number, slot in places if number < len(self.nodes)]
+        plain = all(slot in getattr(value, "__dict__", ()) and not isinstance(value, type) for value, slot in known)
+        return known if plain and len(known) == len(places) else None
+
     def changes_since(self, key: Key, *, tensors: bool = False) -> list[str]:
         """The names of what is not as it was when the key was made; of tensors, only if they count too."""
+        places = [(number, slot) for number, slot in self._changed(key) if tensors or slot not in UNREAD]
+        named = [self._place(number, slot) for number, slot in places if number < len(self.nodes)]
+        return list(dict.fromkeys(named)) or ["its structure"] * bool(places)
+
+    def _changed(self, key: Key) -> list[tuple[int, str]]:
+        """Objects, by number, and slots of theirs."""
         before = {(number, slot): mark for number, slot, mark in key}
         now = {(number, slot): mark for number, slot, mark in self.key}
         changed = [place for place in {**before, **now} if before.get(place) != now.get(place)]
         known = 1 + max(number for number, _, _ in key)
         # Numbers follow the order of discovery: what is new has a number that nothing had, or that of something else.
-        places = [(number, slot) for number, slot in changed if number < known and (tensors or slot not in UNREAD)]
-        named = [self._place(number, slot) for number, slot in places if number < len(self.nodes)]
-        return list(dict.fromkeys(named)) or ["its structure"] * bool(places)
+        return [(number, slot) for number, slot in changed if number < known]
 
     def _place(self, number: int, slot: str) -> str:
         """A slot by name; for one of a container, the container."""

@@ -7,10 +7,11 @@ NumPy's generators, and run no code that the fingerprint has not reached.
 
 from __future__ import annotations
 
+import dis
 import gc
 import sys
 import types
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -51,13 +52,15 @@ TRANSPARENT = (f"{TORCH}/__init__.py", f"{TORCH}/backends/", f"{TORCH}/random.py
 """Files of torch through which a step reads torch's own switches."""
 
 
-def rehearse(run: Callable[[], Any], reached: dict[int, types.CodeType], check: Callable[[], None]) -> None:
-    """Runs a step twice.
+def rehearse(
+    run: Callable[[], Any], reached: dict[int, types.CodeType], written: Callable[[], Sequence[tuple[Any, str]]]
+) -> None:
+    """Runs a step twice, and once more if it writes attributes.
 
     Args:
         run: the step, with tensors that have no values.
         reached: the code that its fingerprint has reached, by identity.
-        check: raises if something is not as it was before the step ran.
+        written: the attributes that are not as they were before the step ran; raises if something else is not.
 
     Raises:
         CannotPlanError: if it is not the same both times, or does something besides.
@@ -67,11 +70,46 @@ def rehearse(run: Callable[[], Any], reached: dict[int, types.CodeType], check: 
         first = _record(run)
     witness.check()  # the step may have caught the error
     second = _record(run)
-    check()
+    attributes = written()
     if first != second:
         raise CannotPlanError(
             Code.IMPURE, "the step does not compute the same twice, so that a plan would repeat one of its ways"
         )
+    read = {name for code in reached.values() for name in loaded_by(code)} if attributes else set[str]()
+    if not all(name in read for _, name in attributes) or not _are_scratch(run, attributes, first):
+        named = ", ".join(name for _, name in attributes[:3])
+        more = f" and {len(attributes) - 3} more" if len(attributes) > 3 else ""
+        raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}{more}")
+
+
+def loaded_by(code: types.CodeType) -> Iterator[str]:
+    """The names of attributes that code reads."""
+    return (each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_ATTR", "LOAD_METHOD"))
+
+
+def _are_scratch(run: Callable[[], Any], attributes: Sequence[tuple[Any, str]], expected: list[Any]) -> bool:
+    """Whether a step does the same when attributes that it writes hold nothing of any use before.
+
+    What it writes and never reads is not scratch, but meant for somebody else, who would find it only at first.
+    """
+    if not attributes:
+        return True
+    for owner, name in attributes:
+        owner.__dict__[name] = Unread()
+    try:
+        return _record(run) == expected
+    except Exception:
+        return False
+
+
+class Unread:
+    """What an attribute holds that is written before it is read: whoever looks at it gets an error."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AttributeError(f"{name} of an attribute that was not written yet")
+
+    def __bool__(self) -> bool:
+        raise ValueError("an attribute that was not written yet")
 
 
 # -- what is computed -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -93,21 +94,23 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
     before = fingerprint_of(stand_in)
     with restored(before), generators_restored() as drawn:
 
-        def check_unchanged() -> None:
+        def written() -> Sequence[tuple[Any, str]]:
             if sources := drawn():
                 message = f"the step draws from {' and '.join(sources)}, which a plan would do only once"
                 raise CannotPlanError(Code.IMPURE, message)
-            changes = fingerprint_of(stand_in).differences(before)
-            if changes:
+            now = fingerprint_of(stand_in)
+            attributes = now.written(before)
+            if attributes is None:
+                changes = now.differences(before)
                 named = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
                 raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}")
+            return attributes
 
-        rehearsal: Any = lambda run: rehearse(run, before.codes, check_unchanged)  # noqa: E731
         apart: set[Any] = set()
         while True:
             try:
-                traced = trace(stand_in, spec, rehearsal, apart)
-                check_unchanged()  # by code that runs backward
+                traced = trace(stand_in, spec, lambda run: rehearse(run, before.codes, written), apart)
+                written()  # by code that runs backward
             except CannotPlanError:
                 raise
             except Exception as error:
@@ -119,7 +122,7 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
                 unknown = without_form(traced.graph) - apart
                 if error.reason.code is not Code.UNKNOWN_OPERATION or not unknown:
                     raise
-                apart, rehearsal = apart | unknown, None
+                apart |= unknown
             except Exception as error:  # which is not the cell's fault, and must not stop it
                 what = "the engine fails on the step; please report it"
                 raise CannotPlanError.of(why(error, Code.FAULT, what)) from None
