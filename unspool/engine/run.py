@@ -22,7 +22,7 @@ from unspool.engine.plans.cache import plan_of
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.request import Request
 from unspool.engine.trace.gradient_reach import bits
-from unspool.structure import Structure, flatten, unflatten_as
+from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tracers import static_shape
 
 
@@ -40,6 +40,8 @@ def run(request: Request) -> tuple[Structure, Structure]:
     except CannotPlanError as error:
         fall_back(cell, "runs in the plain loop, one step after another", error.reason)
         return plain.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
+    if call.plan.unchecked:
+        _check_values(request, call)
     strict = is_strict()
     if strict:  # before any work is done
         _say_interpreted(cell, call)
@@ -60,6 +62,17 @@ def run(request: Request) -> tuple[Structure, Structure]:
     _say_interpreted(cell, call)  # a compiler may have failed only now
     outputs = len(flatten(cell.output_size))
     return unflatten_as(cell.output_size, results[:outputs]), unflatten_as(request.state, results[outputs:])
+
+
+def _check_values(request: Request, call: Call) -> None:
+    """Runs the first step as it stands: what it checks of values, a plan does not."""
+    random, lengths = RandomState(call.layout.device), request.lengths
+    first = map_structure(lambda leaf: leaf[:1], request.inputs)
+    with torch.no_grad():
+        once = None if lengths is None else lengths.clamp(max=1)
+        plain.run(request.cell, first, once, request.state, request.output_dtype)
+    random.restore()
+    call.plan.unchecked = False
 
 
 def _say_interpreted(cell: Any, call: Call) -> None:

@@ -69,6 +69,8 @@ class Plan:
         self.draws = _draws(traced, self.labels)
         fixed = len(traced.weights) + len(traced.inputs)
         self.reach = Reach(traced.connections, len(traced.outputs), fixed, len(traced.row_buffers))
+        self.unchecked = traced.has_checks
+        """Whether values that the step checks have not been looked at yet."""
         self.constants: dict[fx.Node, int] = {}
         """Which of the tensors that the step can reach each constant is."""
         self._watching: dict[tuple[int, ...], Phase] = {}

@@ -86,9 +86,9 @@ class Recorder(TorchDispatchMode):
             return result
         if func is aten.lift_fresh.default:  # a literal, which nobody else has
             func = aten.lift_fresh_copy.default
-        node = self._call(func, self._told(tuple(args)), self._told(options))
+        told = self._told(tuple(args)), self._told(options)
         result = SHAPES.get(func, func)(*args, **options)
-        self._name(result, node)
+        self._name(result, self._call(func, *told))
         return result
 
     def _taken_apart(self, func: Any, args: Any, options: Any) -> Any:

@@ -24,7 +24,8 @@ class Trace:
     which every step hands on as they are. `literals` are tensors that the step makes of numbers, and `constants` those
     that it uses without being given them; both by their nodes. `connections` is how autograd connects outputs and new
     states to weights, inputs and states. `other_containers` says what is wrong with the containers of the output, if
-    they are not those of `cell.output_size`: with lengths, the cell cannot run.
+    they are not those of `cell.output_size`: with lengths, the cell cannot run. `has_checks` says that the step checks
+    values, which the graph does not.
     """
 
     graph: fx.Graph
@@ -39,6 +40,7 @@ class Trace:
     constants: dict[fx.Node, Tensor]
     connections: Connections
     other_containers: Reason | None = None
+    has_checks: bool = False
     _final: tuple[list[Any], ...] | None = None
 
     @cached_property

@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
-from unspool.engine.reasons import CannotPlanError, Code, Reason, why
+from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, Reason, why
+from unspool.engine.trace.decisions import Decisions, settle
 from unspool.engine.trace.decompositions import OpenCells
 from unspool.engine.trace.gradient_hooks import NoHooks
 from unspool.engine.trace.gradient_reach import Connections
@@ -56,7 +57,7 @@ def trace(
     nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
     with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
         if rehearse is not None:
-            rehearse(lambda: _without_values(step))
+            _rehearse(step, rehearse)
         with mode, enable_python_dispatcher():  # symbols need the forms in Python of some operations
             given = step.arguments(rows)
             recorded = Recorder(mode, rows, given, apart)
@@ -81,6 +82,7 @@ def trace(
         constants={node: tensor for node, tensor in recorded.constants.items() if node not in literals},
         connections=step.connections,
         other_containers=step.other_containers,
+        has_checks=step.answers is not None,
     )
 
 
@@ -93,6 +95,8 @@ class _Step:
             Leaf(shape_of(size, "cell.output_size"), spec.output_dtype, spec.device)
             for size in flatten(cell.output_size)
         ]
+        self.answers: list[bool] | None = None
+        """What it is answered where it checks values; None if it does not."""
         self.connections: Connections | None = None
         """How autograd connected results to sources when it last ran."""
         self.other_containers: Reason | None = None
@@ -152,8 +156,9 @@ class _Step:
         lifted = Lifted(self._cell, dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True)))
         run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False)
         versions = [value._version for value in given.weights]
+        checks = nullcontext() if self.answers is None else Decisions(self.answers)
         # Attention is computed by its equations, too.
-        with torch.set_grad_enabled(adjoint), OpenCells(), NoHooks() as hooks, sdpa_kernel(SDPBackend.MATH):
+        with torch.set_grad_enabled(adjoint), checks, OpenCells(), NoHooks() as hooks, sdpa_kernel(SDPBackend.MATH):
             results = run(unflatten_as(spec.inputs, given.inputs), unflatten_as(spec.state, given.state))
         hooks.check()
         self.other_containers = None
@@ -186,9 +191,20 @@ class Lifted:
         return returned
 
 
-def _without_values(step: _Step) -> None:
+def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> None:
+    """Rehearses a step; one that asks for values once more, if it only checks them."""
+    try:
+        rehearse(lambda: _without_values(step))
+    except Exception as error:
+        if type(error).__name__ not in DATA_DEPENDENT:
+            raise
+        step.answers = settle(lambda decisions: _without_values(step, decisions))
+        rehearse(lambda: _without_values(step))
+
+
+def _without_values(step: _Step, decisions: Decisions | None = None) -> None:
     """Runs a step forward on a few rows without values, which is much quicker than on any number of them."""
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    with FakeTensorMode(allow_non_fake_inputs=True), decisions or nullcontext():
         step(FEW_ROWS, False, [*step.arguments(FEW_ROWS).values()])
 
 
