@@ -132,6 +132,18 @@ _CASES: list[tuple[Any, ...]] = [
     *along(aten._safe_softmax.default),
     *along(aten.cumsum.default),
     *along(aten.cumprod.default),
+    *along(aten.cummax.default),
+    *along(aten.cummin.default),
+    *along(aten.logcumsumexp.default),
+    *along(aten.median.dim),
+    *along(aten.nanmedian.dim),
+    *((aten.kthvalue.default, f(2, 4, 2), 1, dim) for dim in (0, 1, -1)),
+    *along(aten._fft_r2c.default, 0, False, dims=([0], [1], [0, 2])),
+    *along(aten.unfold.default, 2, 1),
+    (aten.view_as_complex.default, f(2, 4, 2)),
+    *((aten.diagonal.default, f(2, 4, 2), 0, *dims) for dims in ((0, 1), (1, 2), (0, -1))),
+    (aten.diagonal_scatter.default, f(2, 4, 2), f(4, 2), 0, 0, 2),
+    (aten.diagonal_scatter.default, f(2, 4, 4), f(2, 4), 0, 1, 2),
     *along(aten.flip.default, dims=([0], [1], [0, 1])),
     *along(aten.sort.default),
     (aten.sort.default, f(2, 4)),
@@ -164,6 +176,7 @@ _CASES: list[tuple[Any, ...]] = [
     *((aten.slice_scatter.default, f(2, 4), f(2, 4)),),
     *((aten.select_scatter.default, f(2, 4), f(2), 1, 0),),
     *((aten.select_scatter.default, f(2, 4), f(4), 0, 0),),
+    (aten.select_scatter.default, f(2, 4, 2), f(2, 2), 1, 0),
     (aten.slice_backward.default, f(2, 2), [R, 4], 1, 0, 2, 1),
     (aten.slice_backward.default, f(2, 2), [4, R], 0, 0, 2, 1),
     (aten.slice_backward.default, f(2, 2), [2, R], 1, 0, 2, 1),
@@ -185,11 +198,17 @@ _CASES: list[tuple[Any, ...]] = [
     (aten.embedding_dense_backward.default, f(2, 3), ids(4, 2), 4, 1, False),
     (aten.embedding_dense_backward.default, f(2, 3), ids(4, 2), 4, -1, True),
     (aten.index.Tensor, f(2, 4), [ids(2, 3)]),
+    (aten._unsafe_index.Tensor, f(2, 4), [ids(2, 3)]),
     (aten.index.Tensor, f(2, 4), [None, ids(4, 3)]),
+    (aten._unsafe_index.Tensor, f(2, 4), [None, ids(4, 3)]),
     (aten.index.Tensor, f(2, 4), [ids(2, 3), ids(4, 3)]),
+    (aten._unsafe_index.Tensor, f(2, 4), [ids(2, 3), ids(4, 3)]),
     (aten.index.Tensor, f(2, 4, 2), [None, ids(4, 3), ids(2, 1)]),
+    (aten._unsafe_index.Tensor, f(2, 4, 2), [None, ids(4, 3), ids(2, 1)]),
     (aten.index.Tensor, f(2, 4, 2), [ids(2, 3), None, ids(2, 3)]),
+    (aten._unsafe_index.Tensor, f(2, 4, 2), [ids(2, 3), None, ids(2, 3)]),
     (aten.index.Tensor, f(4, 4), [ids(4, 2, 1), ids(4, 2)]),
+    (aten._unsafe_index.Tensor, f(4, 4), [ids(4, 2, 1), ids(4, 2)]),
     *((target, f(2, 4), indices, put, adds)
       for target in (aten.index_put.default, aten._unsafe_index_put.default)
       for adds in (False, True)
@@ -248,6 +267,8 @@ CASES = [Case(target, tuple(arguments)) for target, *arguments in _CASES]
 
 ELSEWHERE = {
     operator.getitem,  # of every operation with several results
+    *(aten.view_as_real.default, aten._conj.default),  # of complex numbers: in tests/idioms
+    *(aten._fft_c2r.default, aten._fft_c2c.default),
     *(aten.full.default, aten.rand.default, aten.randn.default),  # which are given no tensors
     *(aten.bernoulli.p, aten.bernoulli.default, aten.native_dropout.default, aten.uniform.default),  # which draw
     *(aten.normal_functional.default, aten.exponential.default),

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import unspool
 from tests.comparison import check, wanting_gradients
-from tests.idioms import IDIOMS, REFUSED, Idiom
+from tests.idioms import IDIOMS, PLAIN, REFUSED
+from unspool.structure import map_structure
 
 BATCH, STEPS = 4, 5
 LENGTHS = [5, 0, 3, 1]
@@ -29,7 +29,7 @@ def made(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
 
 def state_of(cell: Any, dtype: torch.dtype) -> Any:
     torch.manual_seed(1)
-    return unspool.structure.map_structure(lambda zeros: zeros + torch.randn_like(zeros), cell.zero_state(BATCH, dtype))
+    return map_structure(lambda zeros: zeros + torch.randn_like(zeros), cell.zero_state(BATCH, dtype))
 
 
 @pytest.mark.parametrize(("name", "dtype"), EACH)
@@ -55,4 +55,14 @@ def test_a_branch_that_decides_for_all_rows_is_named(name: str) -> None:
     assert reason.line is not None
     assert reason.line.text == line
     assert "torch.where" in (reason.advice or "")
+    check(cell, torch.float64, LENGTHS, wanting_gradients(inputs), wanting_gradients(state_of(cell, torch.float64)))
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_is_not_planned_says_why_and_runs(name: str) -> None:
+    entry, code = PLAIN[name]
+    cell, inputs = entry.make().double(), entry.inputs(BATCH, STEPS).double()
+    reason = unspool.explain(cell, inputs, dtype=torch.float64).reason
+    assert reason is not None
+    assert reason.code is code
     check(cell, torch.float64, LENGTHS, wanting_gradients(inputs), wanting_gradients(state_of(cell, torch.float64)))

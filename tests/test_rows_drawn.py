@@ -15,11 +15,11 @@ from tests.drawn_steps import Drawn
 from tests.profiles import cases
 from tests.row_steps import UNITS, equals_the_plain_loop, keeps_rows_apart, rows_of
 from unspool import RNNCell
-from unspool.engine.plans.cache import weights_of
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.rows.labels import SHARED, Axis, Label
 from unspool.engine.rows.proof import follow_rows
 from unspool.engine.trace.graph import Node, value
+from unspool.engine.trace.lifting import weights_of
 from unspool.engine.trace.rewrites import simplify
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.engine.trace.trace import Trace

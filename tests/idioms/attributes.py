@@ -72,9 +72,9 @@ idiom(
     turn=lambda: parametrizations.orthogonal(nn.Linear(UNITS, UNITS, bias=False)),
 )
 idiom(
-    "a spectral parametrisation in training",
+    "a spectral parametrisation in eval",
     lambda cell, x, h: torch.tanh(cell.mixed(x, h) + cell.small(h)),
-    small=lambda: parametrizations.spectral_norm(nn.Linear(UNITS, UNITS)),
+    small=lambda: parametrizations.spectral_norm(nn.Linear(UNITS, UNITS)).eval(),
 )
 idiom(
     "a weight norm",

@@ -65,7 +65,7 @@ idiom("an assertion on values", _asserts)
 idiom("an error on values", _raises)
 idiom("assertions on sizes and values", _asserts_sizes_and_values)
 idiom("a distribution that validates", _mean_of_a_distribution)
-idiom("a reset where any row begins", _resets_where_any)
-idiom("a product unless all rows go on", _multiplies_unless_all)
+REFUSED["a reset where any row begins"] = Idiom(lambda: Step(_resets_where_any)), "if first.any():"
+REFUSED["a product unless all rows go on"] = Idiom(lambda: Step(_multiplies_unless_all)), "if not torch.all(~first):"
 REFUSED["another law for all rows"] = Idiom(lambda: Step(_another_law_for_all)), "if h.mean() > 0:"
 REFUSED["as often as it takes"] = Idiom(lambda: Step(_until_small)), "while h.abs().max() > 1:"

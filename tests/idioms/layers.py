@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -9,19 +10,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import unspool
-from tests.idioms.table import DEPTH, UNITS, add, idiom
+from tests.idioms.table import DEPTH, PLAIN, UNITS, Idiom, Step, add, idiom
+from unspool.engine.reasons import Code
 
 
-def _after(layer: Any) -> Any:
-    return lambda cell, x, h: torch.tanh(cell.mixed(x, h) + cell.layer(h))
+def _after(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh(cell.mixed(x, h) + cell.layer(h))
 
 
-def _one_step_of(kind: str) -> Any:
-    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
-        outputs, _ = cell.layer(x[:, None], h[None])
-        return outputs[:, 0]
+def _scripted() -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # which people who have some know
+        return torch.jit.script(nn.Sequential(nn.Linear(UNITS, UNITS), nn.Tanh()))
 
-    return step
+
+def _one_step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    outputs, _ = cell.layer(x[:, None], h[None])
+    return outputs[:, 0]
 
 
 def _one_step_of_an_lstm(cell: Any, x: Tensor, h: Tensor) -> Tensor:
@@ -64,19 +69,22 @@ def _inner_loop(cell: Any, x: Tensor, h: Tensor) -> Tensor:
 
 BOTH = (torch.float32, torch.float64)
 
-idiom("nn.GRU for one step", _one_step_of("GRU"), layer=lambda: nn.GRU(DEPTH, UNITS, batch_first=True))
-idiom("nn.RNN for one step", _one_step_of("RNN"), layer=lambda: nn.RNN(DEPTH, UNITS, batch_first=True))
+idiom("nn.GRU for one step", _one_step, layer=lambda: nn.GRU(DEPTH, UNITS, batch_first=True))
+idiom("nn.RNN for one step", _one_step, layer=lambda: nn.RNN(DEPTH, UNITS, batch_first=True))
 idiom("nn.LSTM for one step", _one_step_of_an_lstm, layer=lambda: nn.LSTM(DEPTH, UNITS))
 add("nn.LSTMCell", ByLSTMCell)
 idiom("nn.GRUCell", lambda cell, x, h: cell.layer(x, h), layer=lambda: nn.GRUCell(DEPTH, UNITS))
 idiom("nn.RNNCell", lambda cell, x, h: cell.layer(x, h), layer=lambda: nn.RNNCell(DEPTH, UNITS))
-idiom("a scripted layer", _after(0), layer=lambda: torch.jit.script(nn.Sequential(nn.Linear(UNITS, UNITS), nn.Tanh())))
-idiom("PReLU", _after(0), layer=lambda: nn.PReLU(UNITS))
-idiom("PReLU with one weight", _after(0), layer=nn.PReLU)
+PLAIN["a scripted layer"] = (
+    Idiom(lambda: Step(_after, layer=_scripted())),
+    Code.UNGUARDED,
+)
+idiom("PReLU", _after, layer=lambda: nn.PReLU(UNITS))
+idiom("PReLU with one weight", _after, layer=nn.PReLU)
 idiom("Hardswish", lambda cell, x, h: torch.tanh(F.hardswish(3 * cell.mixed(x, h))))
 idiom("LogSigmoid", lambda cell, x, h: F.logsigmoid(cell.mixed(x, h)))
-idiom("GroupNorm", _after(0), layer=lambda: nn.GroupNorm(2, UNITS))
-idiom("BatchNorm in eval", _after(0), layer=lambda: nn.BatchNorm1d(UNITS).eval())
+idiom("GroupNorm", _after, layer=lambda: nn.GroupNorm(2, UNITS))
+idiom("BatchNorm in eval", _after, layer=lambda: nn.BatchNorm1d(UNITS).eval())
 idiom(
     "InstanceNorm",
     lambda cell, x, h: torch.tanh(cell.mixed(x, h) + cell.layer(h[:, None])[:, 0]),

@@ -8,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.idioms.table import UNITS, idiom
+from tests.idioms.table import PLAIN, UNITS, Idiom, Step, idiom
+from unspool.engine.reasons import Code
 
 
 def _zeroed_in_place(cell: Any, x: Tensor, h: Tensor) -> Tensor:
-    new = torch.tanh(cell.mixed(x, h))
+    new = cell.mixed(x, h)
     new[:, 1:2].zero_()
-    return new
+    return torch.tanh(new)
 
 
 def _integers(cell: Any, x: Tensor, h: Tensor) -> Tensor:
@@ -38,7 +39,13 @@ def _straight_through(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return hard + soft - soft.detach()
 
 
-SPARSE = torch.eye(UNITS).to_sparse()
+def _sparse_product(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh(torch.sparse.mm(cell.sparse, cell.mixed(x, h).t()).t())
+
+
+def _sparse() -> Tensor:
+    return torch.eye(UNITS, dtype=torch.float64).to_sparse()
+
 
 ON_A_ROW: dict[str, Any] = {
     "cumsum": lambda t: t.cumsum(1),
@@ -82,7 +89,7 @@ ON_A_ROW: dict[str, Any] = {
     "addcmul": lambda t: torch.addcmul(t, t, t, value=0.5),
     "baddbmm": lambda t: torch.baddbmm(t[:, :, None], torch.diag_embed(t), t[:, :, None])[:, :, 0],
     "heaviside": lambda t: t * torch.heaviside(t.detach(), torch.tensor(0.5, dtype=t.dtype)),
-    "nan_to_num": lambda t: torch.nan_to_num(t / (t > 0)),
+    "nan_to_num": lambda t: torch.nan_to_num(torch.where(t > 0.5, torch.nan, t), 0.1),
     "repeat_interleave": lambda t: t[:, :2].repeat_interleave(2, 1),
     "tile": lambda t: t[:, :2].tile(1, 2),
     "movedim": lambda t: t.reshape(-1, 2, 2).movedim(1, 2).flatten(1),
@@ -91,7 +98,6 @@ ON_A_ROW: dict[str, Any] = {
     "swiglu": lambda t: F.silu(t[:, :2]).repeat(1, 2) * t,
     "rms_norm": lambda t: F.rms_norm(t, (UNITS,)),
     "einsum with three": lambda t: torch.einsum("bi,bj,bk->bi", t, t, t),
-    "sparse product": lambda t: torch.sparse.mm(SPARSE.to(t.dtype), t.t()).t(),
     "cross": lambda t: torch.cat([torch.linalg.cross(t[:, :3], t[:, 1:]), t[:, :1]], 1),
     "var": lambda t: t / (1 + t.var(1, keepdim=True)),
 }
@@ -103,3 +109,11 @@ idiom("whole numbers divided", _integers)
 idiom("complex numbers", _complex)
 idiom("scatter", _scatter)
 idiom("straight through", _straight_through)
+PLAIN["sparse product"] = (
+    Idiom(
+        lambda: Step(
+            lambda cell, x, h: torch.tanh(torch.sparse.mm(cell.sparse, cell.mixed(x, h).t()).t()), sparse=_sparse()
+        )
+    ),
+    Code.ROW_COUNT,
+)

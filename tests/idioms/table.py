@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool import RNNCell
+from unspool.engine.reasons import Code
 
 DEPTH, UNITS = 3, 4
 
@@ -60,7 +61,9 @@ class Idiom:
 
 IDIOMS: dict[str, Idiom] = {}
 REFUSED: dict[str, tuple[Idiom, str]] = {}
-"""Those that cannot be planned, with the text of the line that is to blame."""
+"""Those that decide by values, with the text of the line that does."""
+PLAIN: dict[str, tuple[Idiom, Code]] = {}
+"""Those that run in the plain loop for another reason."""
 
 
 def idiom(name: str, step: Callable[..., Tensor], inputs: Any = vectors, *, draws: bool = False, **parts: Any) -> None:

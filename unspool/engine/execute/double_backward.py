@@ -13,7 +13,7 @@ from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.fingerprint import Key
 from unspool.engine.plans.making import fingerprint_of
-from unspool.engine.trace.tracer import Lifted
+from unspool.engine.trace.lifting import Lifted
 from unspool.step import CheckedCell
 from unspool.structure import flatten, unflatten_as
 

@@ -177,6 +177,8 @@ class Fingerprint:
         if isinstance(value, types.ModuleType):
             self.nodes.append(Reached(value, path, None, [], parent))
             self._entries.append((number, "", value.__name__))
+        elif isinstance(value, torch.jit.ScriptModule):
+            raise CannotGuardError(f"{path}, a scripted module, whose code cannot be seen")
         elif (content := content_of(value, path)) is not None:
             self.nodes.append(Reached(value, path, content, [""], parent, by_content=True))
             self._entries.append((number, "", (value.__class__, *content(value))))

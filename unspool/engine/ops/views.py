@@ -193,7 +193,6 @@ ROWS = (
     Op(aten.view_as_real.default, OpKind.OTHER, moved, linear=Linear.ALL),
     Op(aten.view_as_complex.default, OpKind.OTHER, moved, linear=Linear.ALL),
     Op(aten._conj.default, OpKind.OTHER, aligned, linear=Linear.ALL),
-    Op(aten._conj_physical.default, OpKind.OTHER, aligned, linear=Linear.ALL),
     Op(aten.copy.default, OpKind.OTHER, aligned, lowering=_copy_into),
     Op(aten.fill.Scalar, OpKind.OTHER, aligned),
     Op(aten.fill.Tensor, OpKind.OTHER, aligned),

@@ -21,6 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from unspool.engine.ops import VIEWS, is_pointwise
+from unspool.engine.partition.interleaved import moved_views
 from unspool.engine.partition.residuals import DIGEST, is_digest, row_bytes
 from unspool.engine.rows.labels import SUMMED, Label
 from unspool.engine.trace.graph import Node, ancestors, descendants, invariants, is_size, operand
@@ -89,9 +90,10 @@ def split(
     in_core |= {node for node in rest if node.target is operator.getitem and operand(node, 0) in in_core}
     after = [node for node in rest if node in moving and node not in in_core]
     in_core |= _digested(after, in_core, {*wanted, *new_carried}, labels)
+    in_core |= moved_views(rest, in_core, labels)
     core = [node for node in rest if node in in_core]
     after = [node for node in after if node not in in_core]
-    before = [node for node in rest if node not in moving]
+    before = [node for node in rest if node not in moving and node not in in_core]
 
     invariant = [node for node in nodes if node in same]
     return _assemble(invariant, before, core, after, total, carried, new_carried, wanted)

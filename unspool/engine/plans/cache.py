@@ -17,10 +17,11 @@ from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
 from unspool.engine.plans.fast_path import Latest, Ready
-from unspool.engine.plans.making import fingerprint_of, make_plan, row_buffers_of, weights_of
+from unspool.engine.plans.making import fingerprint_of, make_plan, row_buffers_of
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.request import Request
+from unspool.engine.trace.lifting import weights_of
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.forking import ForkSafeLock
 from unspool.structure import Structure, flatten, map_structure, unflatten_as

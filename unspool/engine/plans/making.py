@@ -16,16 +16,9 @@ from unspool.engine.guards.restoring import restored
 from unspool.engine.plans.checks import named_modules
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, why
-from unspool.engine.trace.decompositions import without_form
+from unspool.engine.trace.decompose.operations import without_form
 from unspool.engine.trace.spec import StepSpec
 from unspool.engine.trace.tracer import trace
-
-
-def weights_of(cell: Any) -> dict[str, Tensor]:
-    """The parameters and buffers of a cell, read through the module now, under every name they have."""
-    if not isinstance(cell, nn.Module):
-        return {}
-    return {**dict(cell.named_parameters(remove_duplicate=False)), **dict(cell.named_buffers(remove_duplicate=False))}
 
 
 def row_buffers_of(cell: Any) -> dict[str, Tensor]:

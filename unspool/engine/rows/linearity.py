@@ -12,7 +12,7 @@ from torch import Tensor
 from unspool.engine.ops import Linear, op_of
 from unspool.engine.rows.labels import SUMMED, Axis, Label, MixedError
 from unspool.engine.rows.nodes import is_zero
-from unspool.engine.trace.graph import Node, argument, aten, operand, value
+from unspool.engine.trace.graph import Node, ancestors, argument, aten, is_derived, is_random, operand, value
 
 
 def follow_sums(node: Node, labels: dict[Node, Label]) -> Label:
@@ -30,6 +30,10 @@ def follow_sums(node: Node, labels: dict[Node, Label]) -> Label:
         raise MixedError("uses a sum over rows in a row")
     op = op_of(node.target)
     if op is not None and _is_linear(node, op.linear, tensors, summed):
+        return SUMMED
+    # The derivative of what depends on weights alone, of a matrix exponential, say. As a whole it is linear in the sums
+    # that it is given, whether its single steps are or not; and it is computed once, from the sums over all steps.
+    if is_derived(node) and not any(is_random(each) for each in ancestors(others)):
         return SUMMED
     raise MixedError("does not treat a sum over rows linearly")
 

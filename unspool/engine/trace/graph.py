@@ -11,7 +11,7 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 
 from unspool.engine.reasons import Line
-from unspool.engine.trace.shapes import SHAPES
+from unspool.engine.trace.decompose.shapes import SHAPES
 from unspool.engine.trace.user_lines import line_at
 
 aten = torch.ops.aten
@@ -83,6 +83,11 @@ def is_random(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
+def is_derived(node: Node) -> bool:
+    """Whether a node is a part of a derivative of torch's own, all of which are linear in what they are given."""
+    return node.meta.get("derived", False)
+
+
 def ancestors(nodes: Iterable[Node | None], stop: Collection[Node] = ()) -> set[Node]:
     """`nodes` and everything they are computed from, not looking past `stop`."""
     found: set[Node] = set()
@@ -139,8 +144,7 @@ def insert(before: Node, target: Callable[..., Any], *args: Any, **kwargs: Any) 
         tensor = next(value(each) for each in node.all_input_nodes if isinstance(value(each), Tensor))
         with tensor.fake_mode:
             node.meta["val"] = SHAPES.get(target, target)(*given, **named)
-    if "place" in before.meta:
-        node.meta["place"] = before.meta["place"]
+    node.meta |= {name: before.meta[name] for name in ("place", "derived") if name in before.meta}
     return node
 
 

@@ -12,12 +12,13 @@ import torch
 from torch import SymBool, SymFloat, SymInt, Tensor, fx
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.function import BackwardCFunction
 from torch.fx.node import map_aggregate
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unspool.engine.trace.decompositions import DECOMPOSITIONS, torchs_decomposition
+from unspool.engine.trace.decompose.operations import DECOMPOSITIONS, torchs_decomposition
+from unspool.engine.trace.decompose.shapes import SHAPES
 from unspool.engine.trace.graph import aten, calls, is_several, is_size, value
-from unspool.engine.trace.shapes import SHAPES
 from unspool.engine.trace.symbolic_rows import size_of_rows
 from unspool.engine.trace.user_lines import Place, place_now
 
@@ -87,7 +88,8 @@ class Recorder(TorchDispatchMode):
         if func is aten.lift_fresh.default:  # a literal, which nobody else has
             func = aten.lift_fresh_copy.default
         told = self._told(tuple(args)), self._told(options)
-        result = SHAPES.get(func, func)(*args, **options)
+        made: Any = SHAPES.get(func, func)
+        result = made(*args, **options)
         self._name(result, self._call(func, *told))
         return result
 
@@ -126,8 +128,9 @@ class Recorder(TorchDispatchMode):
         place = self.place or place_now()
         if behind is None:
             self._places.setdefault(_sequence_number() - 1, place)  # which the derivative, if there is one, has got
-        elif place is None:
-            place = self._places.get(behind._sequence_nr())
+        else:
+            place = place or self._places.get(behind._sequence_nr())
+            node.meta["derived"] = not isinstance(behind, BackwardCFunction)
         if place is not None:
             node.meta["place"] = place
         return node
@@ -150,6 +153,13 @@ class Recorder(TorchDispatchMode):
         """An argument with nodes for what was computed."""
         return map_aggregate(given, self._node_of)
 
+    def _like(self, leaf: Tensor) -> Tensor:
+        """A tensor without values like one that has some."""
+        if leaf.layout is not torch.strided:
+            return self.mode.from_tensor(leaf, static_shapes=True)
+        with self.mode:
+            return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device)
+
     def _node_of(self, leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
             return size_of_rows(leaf, self.rows) if isinstance(leaf, SYMBOLS) else leaf
@@ -157,7 +167,7 @@ class Recorder(TorchDispatchMode):
         if found is None:
             found = self.graph.create_node("get_attr", f"constant_{len(self.constants)}")
             self.constants[found] = leaf
-            found.meta["val"] = self.mode.from_tensor(leaf, static_shapes=True)
+            found.meta["val"] = self._like(leaf)
             self._track(leaf, found)
         return found
 

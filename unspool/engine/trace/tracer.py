@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -15,10 +15,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from unspool.engine.execute.operands import Operands
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, Reason, why
 from unspool.engine.trace.decisions import Decisions, settle
-from unspool.engine.trace.decompositions import OpenCells
+from unspool.engine.trace.decompose.functions import OpenLayers
 from unspool.engine.trace.gradient_hooks import NoHooks
 from unspool.engine.trace.gradient_reach import Connections
 from unspool.engine.trace.graph import aten
+from unspool.engine.trace.lifting import Lifted
 from unspool.engine.trace.recorder import Recorder, functionalized, mutates
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.engine.trace.symbolic_rows import AnyRows, rows_symbol, without_reports
@@ -153,12 +154,13 @@ class _Step:
 
     def _run(self, rows: Any, adjoint: bool, given: Operands[Tensor]) -> tuple[Structure, Structure]:
         spec = self._spec
-        lifted = Lifted(self._cell, dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True)))
+        weights = dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True))
+        lifted = Lifted(self._cell, weights)
         run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False)
         versions = [value._version for value in given.weights]
         checks = nullcontext() if self.answers is None else Decisions(self.answers)
         # Attention is computed by its equations, too.
-        with torch.set_grad_enabled(adjoint), checks, OpenCells(), NoHooks() as hooks, sdpa_kernel(SDPBackend.MATH):
+        with torch.set_grad_enabled(adjoint), checks, OpenLayers(), NoHooks() as hooks, sdpa_kernel(SDPBackend.MATH):
             results = run(unflatten_as(spec.inputs, given.inputs), unflatten_as(spec.state, given.state))
         hooks.check()
         self.other_containers = None
@@ -171,24 +173,6 @@ class _Step:
         if mutated:
             raise CannotPlanError(Code.CHANGES, f"the step changes {', '.join(mutated)} in place")
         return results
-
-
-class Lifted:
-    """A cell that reads the weights it is given. `output` is what it put out last."""
-
-    def __init__(self, cell: Any, weights: dict[str, Tensor]) -> None:
-        self._cell, self._weights, self.output_size = cell, weights, cell.output_size
-        self.output: Structure = None
-
-    def __call__(self, inputs: Structure, state: Structure) -> Any:
-        """One step."""
-        if not isinstance(self._cell, nn.Module):
-            returned: Any = self._cell(inputs, state)
-        else:
-            returned = torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
-        if issubclass(type(returned), tuple | list) and len(returned):  # else the caller says what is wrong
-            self.output = returned[0]
-        return returned
 
 
 def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> None:

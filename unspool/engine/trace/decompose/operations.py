@@ -1,4 +1,4 @@
-"""Decompositions: composite operations that are taken apart while a step is traced.
+"""Decompositions of operations, by others, while a step is traced.
 
 Derivatives are, so that the factors of one that do not depend on what is carried can leave the loop; and norms, so that
 only the part of one that needs the state stays in it.
@@ -7,17 +7,15 @@ only the part of one that needs the state stays in it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, fx
 from torch._decomp import (
-    decomposition_table,
-    get_decompositions,  # pyright: ignore[reportUnknownVariableType]  # its Callables are bare
+    decomposition_table,  # pyright: ignore[reportUnknownVariableType]  # their Callables are bare
+    get_decompositions,  # pyright: ignore[reportUnknownVariableType]
 )
 from torch._ops import OpOverload
-from torch.overrides import TorchFunctionMode
 
 from unspool.engine.ops.table import is_pointwise, op_of
 from unspool.engine.trace.graph import aten, calls
@@ -27,46 +25,6 @@ def _product_and_sum(added: Tensor, left: Tensor, right: Tensor, *, beta: float 
     """`addmm`; torch's own decomposition would leave half precision and enter it again on the way."""
     product = torch.mm(left, right)
     return (added if beta == 1 else added * beta) + (product if alpha == 1 else product * alpha)
-
-
-def _lstm_cell(
-    x: Tensor,
-    state: tuple[Tensor, Tensor],
-    w_x: Tensor,
-    w_h: Tensor,
-    b_x: Tensor | None = None,
-    b_h: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    h, c = state
-    i, f, g, o = (F.linear(x, w_x, b_x) + F.linear(h, w_h, b_h)).chunk(4, 1)
-    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-    return torch.sigmoid(o) * torch.tanh(c), c
-
-
-def _gru_cell(
-    x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor | None = None, b_h: Tensor | None = None
-) -> Tensor:
-    x_r, x_z, x_n = F.linear(x, w_x, b_x).chunk(3, 1)
-    h_r, h_z, h_n = F.linear(h, w_h, b_h).chunk(3, 1)
-    z, n = torch.sigmoid(x_z + h_z), torch.tanh(x_n + torch.sigmoid(x_r + h_r) * h_n)
-    return n + z * (h - n)
-
-
-def _softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
-    """The tracer's own form lets a NaN gradient through where there is none to be."""
-    return torch.where(x.abs() <= lambd, 0.0, x - torch.sign(x) * lambd)
-
-
-class OpenCells(TorchFunctionMode):
-    """Computes torch's own cells by their equations: on a GPU each is a kernel that nobody can look into."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        known: dict[Any, Any] = {
-            torch.lstm_cell: _lstm_cell,
-            torch.gru_cell: _gru_cell,
-            F.softshrink: _softshrink,
-        }
-        return known.get(func, func)(*args, **(kwargs or {}))
 
 
 def _elu_backward(d: Tensor, alpha: float, scale: float, input_scale: float, is_result: bool, given: Tensor) -> Tensor:
@@ -112,7 +70,8 @@ def _bernoulli(likely: Tensor, *, generator: Any = None) -> Tensor:
 
 def _squeeze(x: Tensor) -> Tensor:
     """Of all axes of size 1; the rows are not one of them, even if there is only one."""
-    return torch.squeeze(x, tuple(dim for dim, size in enumerate(x.shape) if isinstance(size, int) and size == 1))
+    sizes: list[Any] = list(x.shape)
+    return torch.squeeze(x, tuple(dim for dim, size in enumerate(sizes) if isinstance(size, int) and size == 1))
 
 
 def _index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -235,9 +194,10 @@ def torchs_decomposition(target: Any) -> Callable[..., Any] | None:
     """
     if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
         return None
-    if target.namespace == "prims":  # which torch's decompositions end in, where they follow NumPy
-        return target.impl_aten
-    return decomposition_table.get(target)
+    operation = cast(Any, target)
+    if operation.namespace == "prims":  # in which torch's decompositions end where they follow NumPy
+        return operation.impl_aten
+    return cast("dict[Any, Callable[..., Any]]", decomposition_table).get(operation)
 
 
 def without_form(graph: fx.Graph) -> set[Any]:

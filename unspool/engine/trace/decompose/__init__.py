@@ -1,0 +1,1 @@
+"""Decompositions: functions and operations of torch that a trace has in parts."""

@@ -1,0 +1,87 @@
+"""Decompositions of torch's functions, where what they call is one operation, or looks at the number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from unspool.engine.trace.decompose.recurrent_layers import LAYERS
+
+
+class OpenLayers(TorchFunctionMode):
+    """Computes functions of torch's that are one operation, or look at the number of rows, by their equations."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        known: Any = FUNCTIONS.get(func, func)
+        return known(*args, **(kwargs or {}))
+
+
+def _softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
+    """The tracer's own form lets a NaN gradient through where there is none to be."""
+    return torch.where(x.abs() <= lambd, 0.0, x - torch.sign(x) * lambd)
+
+
+def _bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    product = torch.einsum("...i,kij,...j->...k", x, weight, y)
+    return product if bias is None else product + bias
+
+
+def _take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    if dim is None:
+        x, indices, dim = x.flatten(), indices.flatten(), 0
+    own: list[Any] = list(x.shape)
+    other: list[Any] = list(indices.shape)
+    dim %= len(own)
+    # The rows are many, as a symbol, where they are.
+    both = [b if isinstance(a, int) and a == 1 else a for a, b in zip(own, other, strict=True)]
+    x = x.expand([*both[:dim], own[dim], *both[dim + 1 :]])
+    return x.gather(dim, indices.expand([*both[:dim], other[dim], *both[dim + 1 :]]))
+
+
+def _cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: str = "") -> Tensor:
+    apart: Any = x.unsqueeze(-2) - y.unsqueeze(-3)
+    return apart.norm(p, -1)
+
+
+def _instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    """Without the running means, which a step must not change."""
+    each = (1, -1, *[1] * (x.dim() - 2))
+    if use_input_stats and running_mean is None:
+        variance, mean = torch.var_mean(x, tuple(range(2, x.dim())), correction=0, keepdim=True)
+    elif not use_input_stats and running_mean is not None and running_var is not None:
+        variance, mean = running_var.reshape(each), running_mean.reshape(each)
+    else:
+        options = (use_input_stats, momentum, eps, cudnn_enabled)
+        native: Any = torch.instance_norm
+        return native(x, running_mean, running_var, weight, bias, *options)
+    result = (x - mean) * torch.rsqrt(variance + eps)
+    result = result if weight is None else result * weight.reshape(each)
+    return result if bias is None else result + bias.reshape(each)
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    **LAYERS,
+    F.softshrink: _softshrink,
+    F.bilinear: _bilinear,
+    torch.bilinear: _bilinear,
+    torch.take_along_dim: _take_along_dim,
+    torch.cdist: _cdist,
+    F.instance_norm: _instance_norm,
+    torch.instance_norm: _instance_norm,
+}
+"""By function of torch, one that does the same by others."""

@@ -1,0 +1,94 @@
+"""Lifting: a cell is run on weights that are given to it, wherever it has its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from unspool.structure import Structure
+
+
+class Lifted:
+    """A cell that reads the weights it is given. `output` is what it put out last.
+
+    Args:
+        cell: the cell.
+        weights: what it reads instead of its parameters and buffers, by their names.
+    """
+
+    def __init__(self, cell: Any, weights: dict[str, Tensor]) -> None:
+        self._cell, self.output_size = cell, cell.output_size
+        self._stand_ins = StandIns(
+            {id(own): weights[name] for name, own in weights_of(cell).items() if name in weights}
+        )
+        by_name = _registered(cell).keys() - _of_recurrent_layers(cell)
+        self._weights = {name: weight for name, weight in weights.items() if name in by_name}
+        self.output: Structure = None
+
+    def __call__(self, inputs: Structure, state: Structure) -> Any:
+        """One step."""
+        with self._stand_ins:
+            if not isinstance(self._cell, nn.Module):
+                returned: Any = self._cell(inputs, state)
+            else:
+                given = (inputs, state)
+                returned = torch.func.functional_call(self._cell, self._weights, given, tie_weights=False)
+        if issubclass(type(returned), tuple | list) and len(returned):  # else the caller says what is wrong
+            self.output = returned[0]
+        return returned
+
+
+class StandIns(TorchFunctionMode):
+    """Lets operations see the lifted weights where they are given the cell's own.
+
+    Names are not the only way to a weight: it may also be kept in a dict or a list.
+    """
+
+    def __init__(self, by_identity: dict[int, Tensor]) -> None:
+        super().__init__()
+        self._by_identity = by_identity
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options: Any = kwargs or {}
+        return func(*map(self._seen, args), **{name: self._seen(each) for name, each in options.items()})
+
+    def _seen(self, given: Any) -> Any:
+        if isinstance(given, Tensor):
+            return self._by_identity.get(id(given), given)
+        if type(given) in (list, tuple):
+            return type(given)(map(self._seen, given))
+        return given
+
+
+def weights_of(cell: Any) -> dict[str, Tensor]:
+    """The weights of a cell, read through the module now, under every name they have.
+
+    Those are parameters and buffers, and tensors with gradients that modules have as attributes: what is made of
+    parameters once a sequence.
+    """
+    found = _registered(cell)
+    for path, module in _modules(cell):
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor) and value.requires_grad:
+                found[f"{path}.{name}" if path else name] = value
+    return found
+
+
+def _registered(cell: Any) -> dict[str, Tensor]:
+    if not isinstance(cell, nn.Module):
+        return {}
+    return {**dict(cell.named_parameters(remove_duplicate=False)), **dict(cell.named_buffers(remove_duplicate=False))}
+
+
+def _modules(cell: Any) -> Iterator[tuple[str, nn.Module]]:
+    return cast("Iterator[tuple[str, nn.Module]]", cell.named_modules()) if isinstance(cell, nn.Module) else iter(())
+
+
+def _of_recurrent_layers(cell: Any) -> set[str]:
+    """Weights of torch's recurrent layers, which also keep them in a list that follows what is put in their place."""
+    layers = {path for path, module in _modules(cell) if isinstance(module, nn.RNNBase)}
+    return {name for name in _registered(cell) if name.rpartition(".")[0] in layers}
