@@ -1,0 +1,103 @@
+"""The cells of xLSTM, against their equations without the running maximum, and the plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.gallery.checks import against_plain_loop, drawn, inputs_for, sigmoid, why_not_planned
+from unspool import dynamic_rnn
+from unspool.gallery.xlstm import MLSTMCell, SLSTMCell
+
+CELLS: dict[str, Callable[[], Any]] = {
+    "slstm": lambda: SLSTMCell(3, 4),
+    "slstm_of_two_heads": lambda: SLSTMCell(3, 4, heads=2),
+    "mlstm": lambda: MLSTMCell(3, 4),
+    "mlstm_of_two_heads": lambda: MLSTMCell(3, 4, heads=2),
+}
+
+
+def close(found: torch.Tensor, expected: Any) -> None:
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_slstm_computes_its_equations(heads: int) -> None:
+    cell = drawn(SLSTMCell(3, 4, heads=heads))
+    inputs, width = inputs_for(cell), 4 // heads
+    outputs, final = dynamic_rnn(cell, inputs, dtype=torch.float64)
+    w, b = cell.of_input.weight.detach().numpy(), cell.of_input.bias.detach().numpy()
+    for row, sequence in enumerate(inputs.numpy()):
+        c, n, h = np.zeros((heads, width)), np.zeros((heads, width)), np.zeros((heads, width))
+        for t, x in enumerate(sequence):
+            sums = (w @ x + b).reshape(heads, 4, width)
+            for k in range(heads):
+                sums[k] += (h[k] @ cell.of_state[k].detach().numpy()).reshape(4, width)
+            z, i, f, o = sums.swapaxes(0, 1)
+            c = sigmoid(f) * c + np.exp(i) * np.tanh(z)
+            n = sigmoid(f) * n + np.exp(i)
+            h = sigmoid(o) * c / n
+            close(outputs[row, t], h.ravel())
+        scale = torch.exp(final.m[row])
+        close(final.c[row] * scale, c.ravel())
+        close(final.n[row] * scale, n.ravel())
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_mlstm_computes_its_equations(heads: int) -> None:
+    cell = drawn(MLSTMCell(3, 4, heads=heads))
+    inputs, width = inputs_for(cell), 4 // heads
+    outputs, final = dynamic_rnn(cell, inputs, dtype=torch.float64)
+    w = {name: value.detach().numpy() for name, value in cell.named_parameters()}
+    for row, sequence in enumerate(inputs.numpy()):
+        c, n = np.zeros((heads, width, width)), np.zeros((heads, width))
+        for t, x in enumerate(sequence):
+            layers = ("query", "key", "value", "gate")
+            q, k, v, o = ((w[f"{name}.weight"] @ x + w[f"{name}.bias"]).reshape(heads, width) for name in layers)
+            i, f = (w[f"{name}.weight"] @ x + w[f"{name}.bias"] for name in ("admit", "forget"))
+            h = np.zeros((heads, width))
+            for each in range(heads):
+                key = k[each] / np.sqrt(width)
+                c[each] = sigmoid(f[each]) * c[each] + np.exp(i[each]) * np.outer(v[each], key)
+                n[each] = sigmoid(f[each]) * n[each] + np.exp(i[each]) * key
+                h[each] = c[each] @ q[each] / max(abs(n[each] @ q[each]), 1)
+            close(outputs[row, t], (sigmoid(o) * h).ravel())
+        scale = torch.exp(final.m[row])
+        close(final.c[row] * scale[:, None, None], c)
+        close(final.n[row] * scale[:, None], n)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_equals_the_plain_loop(name: str) -> None:
+    cell = drawn(CELLS[name]())
+    against_plain_loop(cell, inputs_for(cell))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_is_planned(name: str) -> None:
+    cell = drawn(CELLS[name]())
+    assert why_not_planned(cell, inputs_for(cell)) is None
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_large_gates_do_not_overflow(name: str) -> None:
+    cell = drawn(CELLS[name]())
+    outputs, _ = dynamic_rnn(cell, 1000 * inputs_for(cell), dtype=torch.float64)
+    assert outputs.isfinite().all()
+
+
+class TestArguments:
+    @pytest.mark.parametrize("kind", [SLSTMCell, MLSTMCell])
+    @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])
+    def test_sizes_must_be_positive(self, kind: Any, sizes: Any, name: str) -> None:
+        with pytest.raises(ValueError, match=f"{name} must be positive, but is"):
+            kind(*sizes)
+
+    @pytest.mark.parametrize("kind", [SLSTMCell, MLSTMCell])
+    def test_heads_divide_the_units(self, kind: Any) -> None:
+        with pytest.raises(ValueError, match="heads is 3, but must divide num_units, which is 4"):
+            kind(3, 4, heads=3)
