@@ -11,7 +11,15 @@ import torch
 
 from tests.gallery.checks import against_plain_loop, against_reference, drawn, inputs_for, sigmoid, why_not_planned
 from unspool import dynamic_rnn
-from unspool.gallery.linear import IndRNNCell, MinGRUCell, MinLSTMCell, QRNNPoolingCell, SRUCell
+from unspool.gallery.linear import (
+    IndRNNCell,
+    LRUCell,
+    MinGRUCell,
+    MinLSTMCell,
+    QRNNPoolingCell,
+    SelectiveStateCell,
+    SRUCell,
+)
 
 CELLS: dict[str, Callable[[], Any]] = {
     "ind_rnn": lambda: IndRNNCell(3, 4),
@@ -20,6 +28,8 @@ CELLS: dict[str, Callable[[], Any]] = {
     "sru": lambda: SRUCell(4, 4, highway_bias=-1),
     "sru_of_another_width": lambda: SRUCell(3, 4, highway_bias=-1),
     "qrnn_pooling": lambda: QRNNPoolingCell(3, 4, window=3),
+    "lru": lambda: LRUCell(3, 4, r_min=0.5, r_max=0.9),
+    "selective_state": lambda: SelectiveStateCell(3, 4, state_width=5, rank=2),
 }
 
 
@@ -52,7 +62,31 @@ def sru(x: Any, c: Any, w: Any) -> Any:
     return r * c + (1 - r) * np.sqrt(1 + 2 * np.exp(-1)) * (skipped[0] if skipped else x), c
 
 
-REFERENCES = {"ind_rnn": ind_rnn, "min_gru": min_gru, "min_lstm": min_lstm, "sru": sru, "sru_of_another_width": sru}
+def lru(x: Any, state: Any, w: Any) -> Any:
+    s = state[0] + 1j * state[1]
+    b, c = w["b_real"] + 1j * w["b_imaginary"], w["c_real"] + 1j * w["c_imaginary"]
+    s = np.exp(-np.exp(w["nu"]) + 1j * np.exp(w["theta"])) * s + np.exp(w["gamma"]) * (b @ x)
+    return (c @ s).real + w["d"] * x, (s.real, s.imag)
+
+
+def selective_state(x: Any, state: Any, w: Any) -> Any:
+    sums = w["of_input.weight"] @ x
+    u, z = np.split(sums * sigmoid(sums), 2)
+    low, b, c = np.split(w["select.weight"] @ u, [2, 7])
+    delta = np.log1p(np.exp(w["delta.weight"] @ low + w["delta.bias"]))
+    state = np.exp(-np.outer(delta, np.ones(5)) * np.exp(w["a"])) * state + np.outer(delta * u, b)
+    return (state @ c + w["d"] * u) * z, state
+
+
+REFERENCES = {
+    "ind_rnn": ind_rnn,
+    "min_gru": min_gru,
+    "min_lstm": min_lstm,
+    "sru": sru,
+    "sru_of_another_width": sru,
+    "lru": lru,
+    "selective_state": selective_state,
+}
 
 
 @pytest.mark.parametrize("name", REFERENCES)
@@ -88,8 +122,23 @@ def test_is_planned(name: str) -> None:
     assert why_not_planned(cell, inputs_for(cell)) is None
 
 
+def test_lambda_of_lru_is_in_its_ring() -> None:
+    cell = LRUCell(3, 500, r_min=0.6, r_max=0.8, max_phase=0.1)
+    size, phase = torch.exp(-torch.exp(cell.nu)), torch.exp(cell.theta)
+    assert 0.6 <= size.min() < 0.61
+    assert 0.79 < size.max() <= 0.8
+    assert phase.max() <= 0.1
+    torch.testing.assert_close(torch.exp(cell.gamma), torch.sqrt(1 - size**2))
+
+
+def test_steps_of_the_selective_state_are_small_at_first() -> None:
+    steps = torch.nn.functional.softplus(SelectiveStateCell(3, 500).delta.bias)
+    assert 0.00099 < steps.min() < 0.0015
+    assert 0.08 < steps.max() < 0.101
+
+
 class TestArguments:
-    @pytest.mark.parametrize("kind", [IndRNNCell, MinGRUCell, MinLSTMCell, SRUCell, QRNNPoolingCell])
+    @pytest.mark.parametrize("kind", [type(make()) for make in CELLS.values()])
     @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])
     def test_sizes_must_be_positive(self, kind: Any, sizes: Any, name: str) -> None:
         with pytest.raises(ValueError, match=f"{name} must be positive, but is"):
@@ -106,3 +155,18 @@ class TestArguments:
     def test_a_window_has_two_steps_or_more(self) -> None:
         with pytest.raises(ValueError, match="window is 1, but must be at least 2"):
             QRNNPoolingCell(3, 4, window=1)
+
+    def test_radii_are_in_order(self) -> None:
+        with pytest.raises(ValueError, match=r"r_max is 2, but must be in \[0, 1\]"):
+            LRUCell(3, 4, r_max=2)
+        with pytest.raises(ValueError, match=r"r_min is 0.9, but must be in \[0, 0.5\]"):
+            LRUCell(3, 4, r_min=0.9, r_max=0.5)
+
+    def test_max_phase_is_a_phase(self) -> None:
+        with pytest.raises(ValueError, match="max_phase is 7, but must be in"):
+            LRUCell(3, 4, max_phase=7)
+
+    @pytest.mark.parametrize("name", ["state_width", "rank"])
+    def test_widths_are_positive(self, name: str) -> None:
+        with pytest.raises(ValueError, match=f"{name} must be positive, but is 0"):
+            SelectiveStateCell(3, 4, **{name: 0})

@@ -1,4 +1,4 @@
-"""The cells of xLSTM, against their equations without the running maximum, and the plain loop."""
+"""Sums with exponential weights, against their equations without the running maximum, and the plain loop."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import torch
 
 from tests.gallery.checks import against_plain_loop, drawn, inputs_for, sigmoid, why_not_planned
 from unspool import dynamic_rnn
-from unspool.gallery.xlstm import MLSTMCell, SLSTMCell
+from unspool.gallery.exponential import MLSTMCell, SLSTMCell, TimeMixingCell
 
 CELLS: dict[str, Callable[[], Any]] = {
+    "time_mixing": lambda: TimeMixingCell(3, 4),
     "slstm": lambda: SLSTMCell(3, 4),
     "slstm_of_two_heads": lambda: SLSTMCell(3, 4, heads=2),
     "mlstm": lambda: MLSTMCell(3, 4),
@@ -23,6 +24,32 @@ CELLS: dict[str, Callable[[], Any]] = {
 
 def close(found: torch.Tensor, expected: Any) -> None:
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_time_mixing_is_a_weighted_average_of_all_values_so_far() -> None:
+    """The reference sums over all earlier steps anew, without a running maximum."""
+    cell = drawn(CELLS["time_mixing"]())
+    inputs = inputs_for(cell)
+    outputs, final = dynamic_rnn(cell, inputs, dtype=torch.float64)
+    w = {name: value.detach().numpy() for name, value in cell.named_parameters()}
+    for row, sequence in enumerate(inputs.numpy()):
+        before = np.concatenate([np.zeros((1, 3)), sequence[:-1]])
+
+        def mixed(layer: str, mix: str, now: Any = sequence, last: Any = before) -> Any:
+            return (w[mix] * now + (1 - w[mix]) * last) @ w[f"{layer}.weight"].T
+
+        r, k, v = mixed("receptance", "mix_r"), mixed("key", "mix_k"), mixed("value", "mix_v")
+        for t in range(len(sequence)):
+            age = np.arange(t - 1, -1, -1)[:, None]
+            weights = np.concatenate([np.exp(k[:t] - age * np.exp(w["decay"])), np.exp(w["bonus"] + k[t])[None]])
+            average = (weights * v[: t + 1]).sum(0) / weights.sum(0)
+            expected = w["output.weight"] @ (sigmoid(r[t]) * average)
+            np.testing.assert_allclose(outputs[row, t].detach(), expected, rtol=1e-10, atol=1e-10)
+        weights = np.exp(k - np.arange(len(k) - 1, -1, -1)[:, None] * np.exp(w["decay"]))
+        scale = torch.exp(final.log_scale[row].detach())
+        np.testing.assert_allclose(final.weighted[row].detach() * scale, (weights * v).sum(0), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(final.weights[row].detach() * scale, weights.sum(0), rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(final.last[row], sequence[-1])
 
 
 @pytest.mark.parametrize("heads", [1, 2])
@@ -91,7 +118,7 @@ def test_large_gates_do_not_overflow(name: str) -> None:
 
 
 class TestArguments:
-    @pytest.mark.parametrize("kind", [SLSTMCell, MLSTMCell])
+    @pytest.mark.parametrize("kind", [TimeMixingCell, SLSTMCell, MLSTMCell])
     @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])
     def test_sizes_must_be_positive(self, kind: Any, sizes: Any, name: str) -> None:
         with pytest.raises(ValueError, match=f"{name} must be positive, but is"):

@@ -1,4 +1,4 @@
-"""The two cells of xLSTM: LSTMs with exponential gates, kept in range by a running maximum of their logarithms."""
+"""Sums with exponential weights, kept in range by a running maximum of their logarithms: RWKV's and xLSTM's cells."""
 
 from __future__ import annotations
 
@@ -11,9 +11,78 @@ from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
 from unspool.gallery.arguments import check_divides, check_sizes
-from unspool.gallery.states import NOTHING_YET
-from unspool.gallery.weights import fill, of_inputs
+from unspool.gallery.weights import fill, of_inputs, of_state
 from unspool.structure import Structure
+
+NOTHING_YET = -1e30
+"""The logarithm of an empty sum: smaller than any that comes, but finite, so that differences of two are."""
+
+
+class TimeMixingState(NamedTuple):
+    """The state of a `TimeMixingCell`: the last input, both sums, and the logarithm that they are divided by."""
+
+    last: Any
+    weighted: Any
+    weights: Any
+    log_scale: Any
+
+
+class TimeMixingCell(RNNCell):
+    """An average of all values so far, older ones weighing less (Peng et al., 2023, RWKV: Reinventing RNNs).
+
+        r, k, v = W_r (m_r * x + (1 - m_r) * x_last), and the same for k and v
+        y  = W_o (sigmoid(r) * (a + exp(u + k) * v) / (b + exp(u + k)))
+        a' = exp(-exp(w)) * a + exp(k) * v
+        b' = exp(-exp(w)) * b + exp(k)
+
+    The state is x_last, and a and b divided by the exp of a running maximum, which is carried too: nothing overflows.
+    As published for a first layer: W_r, W_k and W_o are zero, W_v orthogonal, and w, u and the m's are functions of the
+    number of the unit, so that some forget at once and others hardly.
+
+    Args:
+        input_size: the width D of the inputs.
+        num_units: the width N of the sums and the output.
+
+    >>> cell = TimeMixingCell(5, 3)
+    >>> output, state = cell(torch.zeros(2, 5), cell.zero_state(2, torch.float32))
+    >>> output.shape, state.last.shape
+    (torch.Size([2, 3]), torch.Size([2, 5]))
+    """
+
+    def __init__(self, input_size: int, num_units: int) -> None:
+        super().__init__()
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
+        self.state_size = TimeMixingState(input_size, num_units, num_units, num_units)
+        self.output_size = num_units
+        channel, unit = torch.arange(input_size) / input_size, torch.arange(num_units)
+        self.mix_r, self.mix_k, self.mix_v = (nn.Parameter(share * channel) for share in (0.5, 1.0, 1.0))
+        self.decay = nn.Parameter(-5 + 8 * (unit / max(num_units - 1, 1)) ** 0.7)
+        self.bonus = nn.Parameter(0.5 * ((unit + 1) % 3 - 1) + math.log(0.3))
+        self.receptance, self.key, self.value = (of_inputs(input_size, num_units, bias=False) for _ in range(3))
+        nn.init.orthogonal_(self.value.weight)
+        self.output = of_state(num_units)
+        for layer in (self.receptance, self.key, self.output):
+            nn.init.zeros_(layer.weight)
+
+    def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
+        """Sums of nothing, whose maximum is smaller than any key."""
+        zeros: Any = super().zero_state(batch_size, dtype, device)
+        return zeros._replace(log_scale=torch.full_like(zeros.log_scale, NOTHING_YET))
+
+    def forward(self, inputs: Tensor, state: TimeMixingState) -> tuple[Tensor, TimeMixingState]:
+        """One step; the output is `y`."""
+        last, a, b, scale = state
+        r, k, v = (
+            layer(mix * inputs + (1 - mix) * last)
+            for layer, mix in ((self.receptance, self.mix_r), (self.key, self.mix_k), (self.value, self.mix_v))
+        )
+        top = torch.maximum(scale, self.bonus + k)
+        old, new = torch.exp(scale - top), torch.exp(self.bonus + k - top)
+        y = self.output(torch.sigmoid(r) * (old * a + new * v) / (old * b + new))
+        faded = scale - torch.exp(self.decay)
+        top = torch.maximum(faded, k)
+        old, new = torch.exp(faded - top), torch.exp(k - top)
+        return y, TimeMixingState(inputs, old * a + new * v, old * b + new, top)
 
 
 def _small(inputs: int, outputs: int) -> nn.Linear:
