@@ -249,7 +249,7 @@ class LRUCell(RNNCell):
         self.state_size, self.output_size = (num_units, num_units), input_size
         # 1 - U[0, 1) is never 0, and so no logarithm is infinite.
         ring = (1 - torch.rand(num_units)) * (r_max**2 - r_min**2) + r_min**2
-        self.nu = nn.Parameter((-0.5 * ring.clamp(max=1 - 1e-6).log()).log())
+        self.nu = nn.Parameter((-0.5 * ring.clamp(1e-12, 1 - 1e-6).log()).log())
         self.theta = nn.Parameter(((1 - torch.rand(num_units)) * max_phase).log())
         self.gamma = nn.Parameter(0.5 * torch.log1p(-torch.exp(-2 * self.nu.detach().exp())))
         deviation = 1 / math.sqrt(2 * input_size)

@@ -233,7 +233,7 @@ class RIMCell(RNNCell):
         """Whether each is among the largest; of equal ones, as in a state of zeros, the first are."""
         mine, others = score.unsqueeze(2), score.unsqueeze(1)
         ahead = (others > mine) | ((others == mine) & self.earlier)
-        return ahead.sum(2) < self.active
+        return ahead.to(score.dtype).sum(2) < self.active
 
     def _gru(self, x: Tensor, h: Tensor) -> Tensor:
         (x_r, x_z, x_n), (h_r, h_z, h_n) = (
