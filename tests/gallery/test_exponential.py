@@ -117,6 +117,30 @@ def test_large_gates_do_not_overflow(name: str) -> None:
     assert outputs.isfinite().all()
 
 
+class TestFirstWeights:
+    def test_units_of_a_head_of_slstm_forget_at_different_rates(self) -> None:
+        cell = SLSTMCell(3, 8, heads=2)
+        z, i, f, o = cell.of_input.bias.detach().view(2, 4, 4).unbind(1)
+        assert not torch.cat([z, i, o]).any()
+        assert not cell.of_state.any()
+        assert f[0, 0] == 5
+        assert f[0, -1] == -7
+        assert (f.diff() < 0).all()
+
+    def test_gates_of_mlstm_do_not_see_the_input(self) -> None:
+        cell = MLSTMCell(3, 8, heads=4)
+        assert not cell.admit.weight.any()
+        assert not cell.forget.weight.any()
+        assert cell.forget.bias.tolist() == [3, 4, 5, 6]
+
+    def test_time_mixing_starts_with_nothing_put_out(self) -> None:
+        cell = TimeMixingCell(3, 4)
+        assert not cell.output.weight.any()
+        torch.testing.assert_close(cell.value.weight.T @ cell.value.weight, torch.eye(3))
+        assert cell.decay[0] == -5
+        assert cell.decay[-1] == 3
+
+
 class TestArguments:
     @pytest.mark.parametrize("kind", [TimeMixingCell, SLSTMCell, MLSTMCell])
     @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])

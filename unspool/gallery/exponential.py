@@ -55,7 +55,7 @@ class TimeMixingCell(RNNCell):
         self.state_size = TimeMixingState(input_size, num_units, num_units, num_units)
         self.output_size = num_units
         channel, unit = torch.arange(input_size) / input_size, torch.arange(num_units)
-        self.mix_r, self.mix_k, self.mix_v = (nn.Parameter(share * channel) for share in (0.5, 1.0, 1.0))
+        self.mix_r, self.mix_k, self.mix_v = (nn.Parameter(channel**power) for power in (0.5, 1.0, 1.0))
         self.decay = nn.Parameter(-5 + 8 * (unit / max(num_units - 1, 1)) ** 0.7)
         self.bonus = nn.Parameter(0.5 * ((unit + 1) % 3 - 1) + math.log(0.3))
         self.receptance, self.key, self.value = (of_inputs(input_size, num_units, bias=False) for _ in range(3))
@@ -112,8 +112,7 @@ class SLSTMCell(RNNCell):
         h' = sigmoid(o) * c' / n'
 
     R mixes the units of a head with each other alone. Of the two forget gates of the paper it has the sigmoid. As
-    published: R is zero at first, W small, and the bias of f spread over the units of a head; settled here: it goes
-    from 3 to 6, as the paper's other cell has it.
+    published: R is zero at first, W small, and the bias of f falls from 5 to -7 over the units of a head, by a power.
 
     Args:
         input_size: the width D of the inputs.
@@ -135,8 +134,8 @@ class SLSTMCell(RNNCell):
         width = num_units // heads
         self.of_state = nn.Parameter(torch.zeros(heads, width, 4 * width))
         with torch.no_grad():
-            # Columns are heads first, then gates, then the units of a head.
-            self.of_input.bias.view(heads, 4, width)[:, 2] = torch.linspace(3, 6, width)
+            # Rows are heads first, then gates, then the units of a head.
+            self.of_input.bias.view(heads, 4, width)[:, 2] = 5 - 12 * (torch.arange(width) / max(width - 1, 1)) ** 0.3
 
     def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
         """Sums of nothing, whose maximum is smaller than any gate: the first step divides by its own gate alone."""
