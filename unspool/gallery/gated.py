@@ -62,7 +62,7 @@ class LayerNormLSTMCell(RNNCell):
         h' = sigmoid(o) * tanh(LN(c'))
 
     Each LN has a gain of ones and a bias of zeros at first, as published; the biases of the first two are that of the
-    gates. The paper leaves the matrices open: Glorot's uniform for W, orthogonal blocks for R.
+    gates. Settled here: Glorot's uniform for W, orthogonal blocks for R.
 
     Args:
         input_size: the width D of the inputs.
@@ -102,7 +102,7 @@ class LayerNormGRUCell(RNNCell):
         n    = tanh(LN(W_n x) + r * LN(R_n h))
         h'   = (1 - z) * h + z * n
 
-    Each LN has a gain of ones and a bias of zeros at first, as published. The paper leaves the matrices open: Glorot's
+    Each LN has a gain of ones and a bias of zeros at first, as published. Settled here: Glorot's
     uniform for W, orthogonal blocks for R.
 
     Args:
@@ -150,7 +150,7 @@ class ZoneoutLSTMCell(RNNCell):
         h' = d_h * h + (1 - d_h) * sigmoid(o) * tanh(n)
 
     In training each d is drawn at every step for every unit, 1 with the probability given; in eval mode it is that
-    probability. The matrix of the state is orthogonal at first, that of the inputs Glorot's, the bias zero.
+    probability. Settled here: orthogonal blocks for R, Glorot's uniform for W, a bias of zero.
 
     Args:
         input_size: the width D of the inputs.
@@ -195,7 +195,7 @@ class MGUCell(RNNCell):
         n  = tanh(W_n x + R_n (f * h) + b_n)
         h' = (1 - f) * h + f * n
 
-    Glorot's uniform for W, orthogonal R, biases of zero: the paper gives no initialisation.
+    Settled here: Glorot's uniform for W, orthogonal R, biases of zero.
 
     Args:
         input_size: the width D of the inputs.
@@ -234,8 +234,8 @@ class MogrifierLSTMCell(RNNCell):
         c' = sigmoid(f) * c + sigmoid(i) * tanh(g)
         h' = sigmoid(o) * tanh(c')
 
-    Each Q_r is full, or a product of two matrices of the given rank. Glorot's uniform for W and Q_r, orthogonal blocks
-    for R, biases of zero: the paper gives no initialisation.
+    Each Q_r is full, or a product of two matrices of the given rank. Settled here: Glorot's uniform for W and Q_r,
+    orthogonal blocks for R, biases of zero.
 
     Args:
         input_size: the width D of the inputs.
@@ -297,7 +297,7 @@ class NestedLSTMCell(RNNCell):
         c' = sigmoid(O) * tanh(e')
         h' = sigmoid(o) * tanh(c')
 
-    Glorot's uniform for W and V, orthogonal blocks for R and S, biases of zero: the paper gives no initialisation.
+    Settled here: Glorot's uniform for W and V, orthogonal blocks for R and S, biases of zero.
 
     Args:
         input_size: the width D of the inputs.

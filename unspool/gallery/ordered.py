@@ -26,7 +26,7 @@ class ONLSTMCell(RNNCell):
         c' = (sigmoid(f) * both + F - both) * c + (sigmoid(i) * both + I - both) * tanh(g)
         h' = sigmoid(o) * tanh(c')
 
-    Glorot's uniform for W, an orthogonal R, a bias of zero: the paper gives no initialisation.
+    Settled here: Glorot's uniform for W, an orthogonal R, a bias of zero.
 
     Args:
         input_size: the width D of the inputs.
@@ -174,8 +174,8 @@ class RIMCell(RNNCell):
         h_k' = n_k + sum over j of softmax_j((n_k A_k) (n_j B_j) / sqrt(key_width)) (n_j C_j)    and h_k for others
 
     A mechanism attends to x and to an input of zeros, whose score is 0: the softmax of the two is sigmoid(s_k), and the
-    largest s are the mechanisms that attend least to nothing. Both attentions have one head. Matrices are Glorot's,
-    biases zero: the paper gives no initialisation.
+    largest s are the mechanisms that attend least to nothing. Both attentions have one head. Settled here: Glorot's
+    uniform for matrices, biases of zero.
 
     Args:
         input_size: the width D of the inputs.
