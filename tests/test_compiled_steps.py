@@ -180,7 +180,24 @@ class Swapping(RNNCell):
         return one + pair.flatten(1), (other, one + x, torch.tanh(pair.transpose(1, 2) + pair.sum((1, 2), True)))
 
 
-@pytest.mark.parametrize("make", [Continued, Nothing, Swapping])
+class Matching(RNNCell):
+    """Each part of the state asks by a matrix of its own: what is kept of that is read by sums over rows alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size = self.output_size = UNITS
+        self.ask = nn.Parameter(torch.randn(2, 2, 8, dtype=torch.float64) / 2)
+        self.key = nn.Linear(UNITS, 8).double()
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        parts = pairs(h)
+        asked = torch.einsum("bki,kio->bko", parts, self.ask)
+        score = (asked * self.key(x).unsqueeze(1)).sum(2, keepdim=True)
+        h = torch.tanh(parts * score + pairs(x)).flatten(1)
+        return h, h
+
+
+@pytest.mark.parametrize("make", [Continued, Nothing, Swapping, Matching])
 def test_cells_equal_the_interpreter(make: Callable[[], RNNCell]) -> None:
     torch.manual_seed(0)
     check(make())

@@ -74,7 +74,11 @@ class _Fold:
     def _divided(self, core: Collection[Node]) -> tuple[list[Node], list[Node]]:
         """What is not in the core: before it, and after it, with what no step needs."""
         split = self._split
-        needed = ancestors([*core, *split.new_carried], stop=split.before.inputs)
+        parts = (split.before, split.core, split.after)
+        computed = {node for part in parts for node in part.nodes}
+        # Residuals that only *after* reads are given too: behind one that moved with it is the forward step.
+        given = {node for part in parts for node in part.inputs if node not in computed}
+        needed = ancestors([*core, *split.new_carried], stop=given)
         needed |= {piece for node in needed for piece in _pieces(node)}  # which stay together
         left = [node for node in split.before.nodes if node not in core]
         before = [node for node in left if node in needed]

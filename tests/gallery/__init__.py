@@ -1,0 +1,1 @@
+"""Tests of the gallery: each cell against a reference of a few lines."""

@@ -1,0 +1,114 @@
+"""Cells with a network inside, against their equations and the plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.gallery.checks import (
+    against_plain_loop,
+    against_reference,
+    drawn,
+    inputs_for,
+    layer_norm,
+    sigmoid,
+    why_not_planned,
+)
+from unspool.gallery.deep import HyperLSTMCell, RHNCell
+
+CELLS: dict[str, Callable[[], Any]] = {
+    "rhn": lambda: RHNCell(3, 4, depth=3),
+    "hyper_lstm": lambda: HyperLSTMCell(3, 4, hyper_units=2, embedding=3),
+}
+
+
+def rhn(x: Any, s: Any, w: Any) -> Any:
+    for k in range(3):
+        sums = w[f"of_state.{k}.weight"] @ s + w[f"of_state.{k}.bias"]
+        if k == 0:
+            sums = sums + w["of_input.weight"] @ x
+        n, t = np.tanh(sums[:4]), sigmoid(sums[4:])
+        s = n * t + s * (1 - t)
+    return s, s
+
+
+def hyper_lstm(x: Any, state: Any, w: Any) -> Any:
+    c, h, d, e = state
+
+    def norm(name: str, value: Any) -> Any:
+        return layer_norm(value, w[f"{name}.weight"], w[f"{name}.bias"])
+
+    sums = w["hyper_of_input.weight"] @ np.concatenate([h, x]) + w["hyper_of_state.weight"] @ e
+    i, g, f, o = np.split(norm("hyper_norm", sums), 4)
+    d = sigmoid(f) * d + sigmoid(i) * np.tanh(g)
+    e = sigmoid(o) * np.tanh(norm("hyper_norm_memory", d))
+    gates = []
+    for y in range(4):
+        z, u = slice(3 * y, 3 * y + 3), slice(4 * y, 4 * y + 4)  # the gate's embeddings, and its units
+        z_h = w["embed_h.weight"][z] @ e + w["embed_h.bias"][z]
+        z_x = w["embed_x.weight"][z] @ e + w["embed_x.bias"][z]
+        z_b = w["embed_b.weight"][z] @ e
+        value = (z_h @ w["scale_h"][y]) * (w["of_state.weight"][u] @ h)
+        value = value + (z_x @ w["scale_x"][y]) * (w["of_input.weight"][u] @ x) + z_b @ w["shift"][y] + w["bias"][y]
+        gates.append(layer_norm(value, w["norm_gain"][y], w["norm_bias"][y]))
+    i, g, f, o = gates
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    h = sigmoid(o) * np.tanh(norm("norm_memory", c))
+    return h, (c, h, d, e)
+
+
+REFERENCES = {"rhn": rhn, "hyper_lstm": hyper_lstm}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_computes_its_equations(name: str) -> None:
+    cell = drawn(CELLS[name]())
+    against_reference(cell, inputs_for(cell), REFERENCES[name])
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_equals_the_plain_loop(name: str) -> None:
+    cell = drawn(CELLS[name]())
+    against_plain_loop(cell, inputs_for(cell))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_is_planned(name: str) -> None:
+    cell = drawn(CELLS[name]())
+    assert why_not_planned(cell, inputs_for(cell)) is None
+
+
+def test_gates_of_highways_are_nearly_closed_at_first() -> None:
+    for layer in RHNCell(3, 4, transform_bias=-3).of_state:
+        assert layer.bias.tolist() == [0.0] * 4 + [-3.0] * 4
+
+
+def test_every_scale_of_a_hyper_lstm_is_a_tenth_at_first() -> None:
+    cell = HyperLSTMCell(3, 4, hyper_units=2)
+    scales = torch.einsum("gz,gzn->gn", cell.embed_h(torch.randn(2)).view(4, 4), cell.scale_h)
+    torch.testing.assert_close(scales, torch.full((4, 4), 0.1))
+
+
+class TestArguments:
+    @pytest.mark.parametrize("kind", [RHNCell, HyperLSTMCell])
+    @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])
+    def test_sizes_must_be_positive(self, kind: Any, sizes: Any, name: str) -> None:
+        with pytest.raises(ValueError, match=f"{name} must be positive, but is"):
+            kind(*sizes)
+
+    def test_depth_is_positive(self) -> None:
+        with pytest.raises(ValueError, match="depth must be positive, but is 0"):
+            RHNCell(3, 4, depth=0)
+
+    def test_transform_bias_is_in_range(self) -> None:
+        with pytest.raises(ValueError, match=r"transform_bias is 50, but must be in \[-20, 20\]"):
+            RHNCell(3, 4, transform_bias=50)
+
+    @pytest.mark.parametrize("name", ["hyper_units", "embedding"])
+    def test_widths_of_the_small_lstm_are_positive(self, name: str) -> None:
+        with pytest.raises(ValueError, match=f"{name} must be positive, but is 0"):
+            HyperLSTMCell(3, 4, **{name: 0})

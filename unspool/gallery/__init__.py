@@ -1,0 +1,1 @@
+"""Cells from papers, each written from its equations, with its citation and its published initialisation."""
