@@ -1,0 +1,1 @@
+"""Cells of the gallery, against references written from their equations and against the plain loop."""
