@@ -6,7 +6,6 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
@@ -207,10 +206,10 @@ class HiPPOLegSCell(_Gated):
         keep, add = (1 - a * self.degree) / pivot, self.scale * right / pivot
         shift = 1
         while shift < self.order:  # after a round, `add` sums over the last 2 * shift places
-            add = add + keep * F.pad(add[:, :-shift], (shift, 0))
-            keep = keep * F.pad(keep[:, :-shift], (shift, 0))
+            add = add + keep * _moved(add, shift)
+            keep = keep * _moved(keep, shift)
             shift *= 2
-        memory = (right - a * self.scale * F.pad(add[:, :-1], (1, 0))) / pivot
+        memory = (right - a * self.scale * _moved(add, 1)) / pivot
         return h, HiPPOLegSState(h, memory, count)
 
 
@@ -220,3 +219,8 @@ def delay(order: int) -> tuple[Tensor, Tensor]:
     signs = torch.where(n % 2 == 0, 1.0, -1.0).to(torch.float64)
     lower, upper = torch.outer(signs, signs).tril(), torch.ones(order, order, dtype=torch.float64).triu(1)
     return -(2 * n[:, None] + 1) * (lower + upper), (2 * n + 1) * signs
+
+
+def _moved(values: Tensor, places: int) -> Tensor:
+    """The values `places` further along the last axis, after zeros."""
+    return torch.cat([torch.zeros_like(values[:, :places]), values[:, :-places]], 1)
