@@ -25,7 +25,7 @@ class PhasedLSTMCell(RNNCell):
         k       = 2 phi / on           while phi < on / 2
                   2 - 2 phi / on       while phi < on
                   leak * phi           otherwise
-        i, f, g = split(x @ W + h @ U + b, 4)[:3];  o is the fourth
+        i, f, g, o = split(x @ W + h @ U + b, 4)
         c~      = sigmoid(f + pf * c) * c + sigmoid(i + pi * c) * tanh(g)
         h~      = sigmoid(o + po * c~) * tanh(c~)
         c', h'  = k * c~ + (1 - k) * c, k * h~ + (1 - k) * h

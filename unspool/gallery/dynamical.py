@@ -24,9 +24,10 @@ class LEMCell(RNNCell):
     """A long expressive memory: two states with time scales that are learnt (Rusch et al., 2022, "Long Expressive
     Memory for Sequence Modeling", ICLR).
 
-        a, b, c = split(x @ V + v, 4)[:3] + split(y @ W, 3);  d is the fourth of the first
-        z'      = (1 - dt * sigmoid(a)) * z + dt * sigmoid(a) * tanh(c)
-        y'      = (1 - dt * sigmoid(b)) * y + dt * sigmoid(b) * tanh(d + z' @ Wz)
+        a, b, c, d = split(x @ V + v, 4)
+        a, b, c   += split(y @ W, 3)
+        z' = (1 - dt * sigmoid(a)) * z + dt * sigmoid(a) * tanh(c)
+        y' = (1 - dt * sigmoid(b)) * y + dt * sigmoid(b) * tanh(d + z' @ Wz)
 
     Weights and biases are uniform within 1 / sqrt(num_units), as in the authors' experiments.
 
