@@ -305,7 +305,7 @@ class CfCCell(RNNCell):
         h'      = gate * tanh(g) + (1 - gate) * tanh(k)
 
     Inputs are `(x, gap)`, the time since the last step as `[batch, 1]`. The three networks share a backbone z, with
-    the scaled tanh of the authors' experiments; weights are Glorot's, biases zero, as there.
+    the scaled tanh of the authors' experiments; weights are Glorot's, as there, and biases zero.
 
     Args:
         input_size: the depth of x.

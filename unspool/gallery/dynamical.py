@@ -119,8 +119,7 @@ class LipschitzRNNCell(RNNCell):
         S(M) = (1 - beta) * (M + M^T) + beta * (M - M^T) - gamma * I
         h'   = h + dt * (h @ S(MA)^T + tanh(h @ S(MW)^T + x @ U + b))
 
-    MA and MW are drawn from a normal distribution around zero, as published, here with the deviation 1 / num_units; U
-    has torch's initialisation of linear layers.
+    As in the authors' experiments, MA and MW are normal with deviation 1 / num_units, U is Glorot's normal and b zero.
 
     Args:
         input_size: the depth of x.
@@ -145,6 +144,8 @@ class LipschitzRNNCell(RNNCell):
         self.beta, self.dt = check_between("beta", beta, 0.5, 1), check_above("dt", dt)
         self.gamma = check_between("gamma", gamma, 0, math.inf)
         self.of_x = nn.Linear(input_size, num_units)
+        nn.init.xavier_normal_(self.of_x.weight)
+        nn.init.zeros_(self.of_x.bias)
         self.linear = nn.Parameter(torch.randn(num_units, num_units) / num_units)
         self.recurrent = nn.Parameter(torch.randn(num_units, num_units) / num_units)
         self.register_buffer("eye", torch.eye(num_units), persistent=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -228,7 +229,7 @@ class FastWeightsCell(RNNCell):
         start = h @ W + x @ C + b
         h'    = relu(start), and then `steps` times  h' = relu(layer_norm(start + fast' h'))
 
-    W starts as 0.05 times the identity, as published; C has torch's initialisation of linear layers.
+    As published, W starts as 0.05 times the identity and C uniform within 1 / sqrt(num_units); b starts at zero.
 
     Args:
         input_size: the depth of x.
@@ -251,6 +252,8 @@ class FastWeightsCell(RNNCell):
         self.steps, self.rate = check_units("steps", steps), check_above("rate", rate)
         self.decay = check_between("decay", decay, 0, 1)
         self.of_x, self.of_h = nn.Linear(input_size, num_units), nn.Linear(num_units, num_units, bias=False)
+        nn.init.uniform_(self.of_x.weight, -1 / math.sqrt(num_units), 1 / math.sqrt(num_units))
+        nn.init.zeros_(self.of_x.bias)
         with torch.no_grad():
             self.of_h.weight.copy_(0.05 * torch.eye(num_units))
         self.norm = nn.LayerNorm(num_units)
