@@ -1,1 +1,1 @@
-"""Tests of the gallery: each cell against a reference of a few lines."""
+"""Cells of the gallery, against references written from their equations and against the plain loop."""

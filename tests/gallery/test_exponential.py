@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.gallery.checks import against_plain_loop, drawn, inputs_for, sigmoid, why_not_planned
+from tests.gallery.references import against_plain_loop, drawn, inputs_for, sigmoid, why_not_planned
 from unspool import dynamic_rnn
 from unspool.gallery.exponential import MLSTMCell, SLSTMCell, TimeMixingCell
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.gallery.checks import (
+from tests.gallery.references import (
     against_plain_loop,
     against_reference,
     drawn,

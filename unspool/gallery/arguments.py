@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from unspool.cells.layer import check_units
@@ -12,16 +13,38 @@ def check_sizes(input_size: Any, num_units: Any) -> tuple[int, int]:
     return check_units("input_size", input_size), check_units("num_units", num_units)
 
 
-def check_between(name: str, value: float, low: float, high: float) -> float:
-    """`value` as a float; raises `ValueError` unless it lies in [low, high].
+def check_between(name: str, value: Any, low: float, high: float) -> float:
+    """`value` as a float; raises `ValueError` unless it is a number from `low` to `high`.
 
     >>> check_between("zoneout", 1.5, 0, 1)
     Traceback (most recent call last):
-    ValueError: zoneout is 1.5, but must be in [0, 1]
+    ValueError: zoneout must be from 0 to 1, but is 1.5
     """
-    if not low <= value <= high:
-        raise ValueError(f"{name} is {value}, but must be in [{low}, {high}]")
-    return float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number from {low:g} to {high:g}, but is {value!r}") from None
+    if not low <= number <= high:
+        raise ValueError(f"{name} must be from {low:g} to {high:g}, but is {number:g}")
+    return number
+
+
+def check_above(name: str, value: Any, bound: float = 0.0) -> float:
+    """`value` as a float; raises `ValueError` unless it is a number greater than `bound`."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number greater than {bound:g}, but is {value!r}") from None
+    if not number > bound:
+        raise ValueError(f"{name} must be greater than {bound:g}, but is {number:g}")
+    return number
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """`value` if it is one of `choices`; a `ValueError` that lists them otherwise."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, but is {value!r}")
+    return value
 
 
 def check_divides(name: str, parts: Any, units: int) -> int:

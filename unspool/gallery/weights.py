@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from unspool.cells.layer import glorot_uniform
+
 
 def of_inputs(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
     """A linear map with Glorot's uniform weights (Glorot and Bengio, 2010) and a bias of zeros."""
@@ -42,3 +44,11 @@ def fill(layer: nn.Linear, weight: Tensor | float, bias: Tensor | float | None =
         if bias is not None:
             layer.bias.copy_(torch.as_tensor(bias))
     return layer
+
+
+def glorot(*layers: nn.Linear) -> None:
+    """Fills weights by Glorot's uniform and biases with zeros."""
+    for layer in layers:
+        glorot_uniform(layer.weight)
+        if layer.bias is not None:  # pyright: ignore[reportUnnecessaryComparison]: torch's annotation forgets bias=False
+            nn.init.zeros_(layer.bias)
