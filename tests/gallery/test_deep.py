@@ -105,7 +105,7 @@ class TestArguments:
             RHNCell(3, 4, depth=0)
 
     def test_transform_bias_is_in_range(self) -> None:
-        with pytest.raises(ValueError, match=r"transform_bias is 50, but must be in \[-20, 20\]"):
+        with pytest.raises(ValueError, match=r"transform_bias must be from -20 to 20, but is 50"):
             RHNCell(3, 4, transform_bias=50)
 
     @pytest.mark.parametrize("name", ["hyper_units", "embedding"])

@@ -183,12 +183,12 @@ class TestArguments:
 
     @pytest.mark.parametrize("name", ["zoneout_c", "zoneout_h"])
     def test_zoneout_is_a_probability(self, name: str) -> None:
-        with pytest.raises(ValueError, match=rf"{name} is 1.5, but must be in \[0, 1\]"):
+        with pytest.raises(ValueError, match=rf"{name} must be from 0 to 1, but is 1.5"):
             ZoneoutLSTMCell(3, 4, **{name: 1.5})
 
     @pytest.mark.parametrize("kind", [LayerNormLSTMCell, LayerNormGRUCell])
     def test_epsilon_is_not_negative(self, kind: Any) -> None:
-        with pytest.raises(ValueError, match=r"epsilon is -1, but must be in \[0, 1\]"):
+        with pytest.raises(ValueError, match=r"epsilon must be from 0 to 1, but is -1"):
             kind(3, 4, epsilon=-1)
 
     @pytest.mark.parametrize("name", ["rounds", "rank"])
