@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.rewriting import UNITS, in_core, targets, traced, unchanged
-from unspool.engine.trace.graph import ancestors, aten, calls, hoist_invariants, invariants, value
+from unspool.engine.trace.graph import ancestors, aten, calls, invariants, value
 from unspool.engine.trace.rewrites import canonicalize, cleanup, simplify
+from unspool.engine.trace.rewrites.hoist import hoist_invariants
 from unspool.engine.trace.trace import Trace
 
 

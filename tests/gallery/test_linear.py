@@ -163,7 +163,7 @@ class TestArguments:
             LRUCell(3, 4, r_min=0.9, r_max=0.5)
 
     def test_max_phase_is_a_phase(self) -> None:
-        with pytest.raises(ValueError, match="max_phase must be from 0 to 6.28319, but is 7"):
+        with pytest.raises(ValueError, match=r"max_phase must be from 0 to 6\.28319, but is 7"):
             LRUCell(3, 4, max_phase=7)
 
     @pytest.mark.parametrize("name", ["state_width", "rank"])

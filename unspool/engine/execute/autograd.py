@@ -1,4 +1,4 @@
-"""The loop as one operation of autograd."""
+"""The loop as one `torch.autograd.Function`."""
 
 from __future__ import annotations
 

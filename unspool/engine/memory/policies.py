@@ -1,4 +1,4 @@
-"""Memory policies: what a loop keeps for its backward pass.
+"""Rematerialisation policies: what a loop keeps for backward.
 
 A new one is a subclass of `Memory`: segments, what of a plan's schedules it runs, and the bytes that this takes.
 """

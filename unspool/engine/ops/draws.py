@@ -1,4 +1,4 @@
-"""Random numbers, which the engine draws in front of a loop, in the order of the plain one."""
+"""Random operations: drawn for a chunk of steps ahead of it, step by step, in the order of the plain loop."""
 
 from __future__ import annotations
 

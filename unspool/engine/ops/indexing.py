@@ -1,4 +1,4 @@
-"""Operations that find elements by indices; no emitter compiles them yet."""
+"""Gathers, scatters and look-ups: elements that are found by indices. On a CPU no emitter compiles them yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons, truth values, bits, choices by a condition, and casts."""
+"""Comparisons, boolean and bitwise operations, `where`, casts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products, convolutions, pools, and what else is a whole layer's work in one operation.
+"""Matrix products, and operations that are left to library kernels: convolutions, pooling, upsampling.
 
 Matrix products are lowered by their shapes, in `emit/stages`; no emitter compiles the others.
 """

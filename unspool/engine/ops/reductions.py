@@ -1,6 +1,6 @@
-"""Operations in which the elements of a row meet: sums, norms, softmaxes, searches, scans.
+"""Reductions, softmaxes, searches and scans within a row, with their lowerings.
 
-A reduction's row and what computes it for one row of the batch stand in this file.
+A reduction's entry and what computes it for one row of the batch stand in this file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pointwise operations on single numbers: texts that the C++ and the CUDA printer share.
+"""Scalar expressions of pointwise operations, as templates that C++ and CUDA share.
 
 A text is an expression with `{0}`, `{1}`, ... for the arguments and `T` for the type that the first one is taken to.
 The functions in it are those of the namespace `unspool`, which `emit/cpp/functions.h` and `emit/cuda/functions.h`

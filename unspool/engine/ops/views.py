@@ -1,4 +1,4 @@
-"""Operations that only move elements, or make tensors of one number."""
+"""Views, concatenations, scatters of slices, and tensors of one number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Minimum cut of a flow network: which side each thing is on so that the least has to cross.
+"""Minimum s-t cut by shortest augmenting paths (Edmonds and Karp).
 
 docs/internals.md says what is cut, and why the smallest cut is the fewest bytes.
 """

@@ -1,4 +1,4 @@
-"""Row labels: on which axis of a value the rows of the batch are, or that it is shared, or a sum over them."""
+"""Labels of values: rows on an axis, the same for all rows, or summed over rows."""
 
 from __future__ import annotations
 

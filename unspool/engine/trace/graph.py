@@ -1,4 +1,4 @@
-"""Queries and edits of fx graphs."""
+"""Helpers for fx graphs: ancestors, descendants, invariants, insert, replace."""
 
 from __future__ import annotations
 
@@ -152,15 +152,6 @@ def replace(node: Node, by: Node) -> None:
     """Lets everything that used `node` use `by`, and removes `node`."""
     node.replace_all_uses_with(by)
     node.graph.erase_node(node)
-
-
-def hoist_invariants(graph: fx.Graph, weights: Collection[Node]) -> None:
-    """Moves what depends on weights alone in front of everything else."""
-    nodes = invariants(graph, weights)
-    first = next((node for node in graph.nodes if node.op == "call_function" and node not in nodes), None)
-    for node in [node for node in graph.nodes if node in nodes and node.op in ("call_function", "get_attr")]:
-        if first is not None:
-            first.prepend(node)
 
 
 def source_of(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""The recorder: writes down, as a graph, what a step and its adjoint do to tensors without values."""
+"""The recorder: a dispatch mode that writes down, as an fx graph, what a step and its adjoint call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The symbolic number of rows: a step that depends on its value is refused."""
+"""The symbolic batch size: a step that specialises on its value is refused."""
 
 from __future__ import annotations
 

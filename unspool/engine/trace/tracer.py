@@ -1,4 +1,4 @@
-"""The tracer: runs a step once on tensors without values, for a number of rows that is a symbol, and records it."""
+"""The tracer: runs a step and its VJP once on FakeTensors with a symbolic number of rows, and has them recorded."""
 
 from __future__ import annotations
 

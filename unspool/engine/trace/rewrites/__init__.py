@@ -7,7 +7,6 @@ the new state. A node is *carried* if it depends on one of them; what is not can
 
 from __future__ import annotations
 
-from unspool.engine.trace.graph import hoist_invariants
 from unspool.engine.trace.rewrites.canonicalize import (
     cut_once,
     flatten_concats,
@@ -18,6 +17,7 @@ from unspool.engine.trace.rewrites.canonicalize import (
 )
 from unspool.engine.trace.rewrites.cleanup import drop_dead, drop_identities, share_repeated
 from unspool.engine.trace.rewrites.hoist import (
+    hoist_invariants,
     narrow_products,
     reassociate,
     split_concat_products,

@@ -1,4 +1,4 @@
-"""Hoisting: takes what is carried apart from what is not, so that the latter can leave the loop."""
+"""Rewrites that separate what does not depend on the carry, so that the split can move it out of the loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from unspool.engine.trace.graph import (
     aten,
     calls,
     descendants,
-    hoist_invariants,
     insert,
     invariants,
     is_call,
@@ -27,6 +26,15 @@ from unspool.engine.trace.graph import (
     terms_of,
     value,
 )
+
+
+def hoist_invariants(graph: fx.Graph, weights: Collection[Node]) -> None:
+    """Moves what depends on weights alone in front of everything else."""
+    nodes = invariants(graph, weights)
+    first = next((node for node in graph.nodes if node.op == "call_function" and node not in nodes), None)
+    for node in [node for node in graph.nodes if node in nodes and node.op in ("call_function", "get_attr")]:
+        if first is not None:
+            first.prepend(node)
 
 
 def take_dropout_apart(graph: fx.Graph) -> None:
