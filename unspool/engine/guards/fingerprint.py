@@ -50,8 +50,6 @@ MOST_NODES = 20_000
 
 Key = tuple[tuple[int, str, Hashable], ...]
 """For each slot of each object, by the number of the object: what tells its value from others."""
-Written = list[tuple[Any, str]]
-"""Attributes: objects and names."""
 TENSOR, SPECIAL = " as a tensor", "special methods"
 """The slots under which a tensor's shape, and the special methods of a library's class, are noted."""
 UNREAD = (TENSOR, SPECIAL)
@@ -105,27 +103,19 @@ class Fingerprint:
         """The names of what is not the same."""
         return self.changes_since(other.key, tensors=True)
 
-    def written(self, other: Fingerprint) -> Written | None:
-        """The attributes of objects that are not the same; None if anything else is not either."""
-        places = self._changed(other.key)
-        known = [(self.nodes[number].value, slot) for number, slot in places if number < len(self.nodes)]
-        plain = all(slot in getattr(value, "__dict__", ()) and not isinstance(value, type) for value, slot in known)
-        return known if plain and len(known) == len(places) else None
-
     def changes_since(self, key: Key, *, tensors: bool = False) -> list[str]:
         """The names of what is not as it was when the key was made; of tensors, only if they count too."""
-        places = [(number, slot) for number, slot in self._changed(key) if tensors or slot not in UNREAD]
-        named = [self._place(number, slot) for number, slot in places if number < len(self.nodes)]
+        places = [place for place in self.changed(key) if tensors or place[1] not in UNREAD]
+        named = [self._place(*place) for place in places if place[0] < len(self.nodes)]
         return list(dict.fromkeys(named)) or ["its structure"] * bool(places)
 
-    def _changed(self, key: Key) -> list[tuple[int, str]]:
-        """Objects, by number, and slots of theirs."""
+    def changed(self, key: Key) -> list[tuple[int, str]]:
+        """What is not as it was when the key was made: objects, by number, and slots of theirs."""
         before = {(number, slot): mark for number, slot, mark in key}
         now = {(number, slot): mark for number, slot, mark in self.key}
-        changed = [place for place in {**before, **now} if before.get(place) != now.get(place)]
         known = 1 + max(number for number, _, _ in key)
         # Numbers follow the order of discovery: what is new has a number that nothing had, or that of something else.
-        return [(number, slot) for number, slot in changed if number < known]
+        return [place for place in {**before, **now} if place[0] < known and before.get(place) != now.get(place)]
 
     def _place(self, number: int, slot: str) -> str:
         """A slot by name; for one of a container, the container."""
@@ -177,8 +167,6 @@ class Fingerprint:
         if isinstance(value, types.ModuleType):
             self.nodes.append(Reached(value, path, None, [], parent))
             self._entries.append((number, "", value.__name__))
-        elif isinstance(value, torch.jit.ScriptModule):
-            raise CannotGuardError(f"{path}, a scripted module, whose code cannot be seen")
         elif (content := content_of(value, path)) is not None:
             self.nodes.append(Reached(value, path, content, [""], parent, by_content=True))
             self._entries.append((number, "", (value.__class__, *content(value))))
@@ -355,9 +343,7 @@ class Fingerprint:
         node, fixed = self.nodes[number], is_fixed_class(value.__class__)
         values = node.slots()
         self._add_class(value.__class__, (number, 0))
-        for place, (name, each) in enumerate(zip(node.names, values, strict=True)):
-            if place == 0:
-                continue
+        for place, (name, each) in list(enumerate(zip(node.names, values, strict=True)))[1:]:
             if fixed or name.startswith("["):
                 self._emit(number, name, each, place, tolerant=fixed)
             else:

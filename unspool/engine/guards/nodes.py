@@ -76,8 +76,10 @@ def content_of(value: Any, path: str) -> Reader | None:
     """How to read a value that is compared by its bytes; None if it is not.
 
     Raises:
-        CannotGuardError: if there are too many.
+        CannotGuardError: if there are too many, or if it is code that cannot be seen.
     """
+    if isinstance(value, torch.jit.ScriptModule):
+        raise CannotGuardError(f"{path}, a scripted module, whose code cannot be seen")
     kind = next((each for each in BYTES if isinstance(value, each)), None)
     if kind is None or (kind is np.ndarray and value.dtype == object):
         return None

@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.names import FIXED, NUMPY, TORCH, is_fixed, is_library
 from unspool.engine.guards.slots import atom
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason, line_of_frame
@@ -80,6 +81,14 @@ def rehearse(
         named = ", ".join(name for _, name in attributes[:3])
         more = f" and {len(attributes) - 3} more" if len(attributes) > 3 else ""
         raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}{more}")
+
+
+def written_attributes(now: Fingerprint, before: Fingerprint) -> list[tuple[Any, str]] | None:
+    """The attributes of objects that are not as they were; None if anything else is not either."""
+    places = now.changed(before.key)
+    known = [(now.nodes[number].value, slot) for number, slot in places if number < len(now.nodes)]
+    plain = all(slot in getattr(value, "__dict__", ()) and not isinstance(value, type) for value, slot in known)
+    return known if plain and len(known) == len(places) else None
 
 
 def loaded_by(code: types.CodeType) -> Iterator[str]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.generators import generators_restored
 from unspool.engine.guards.nodes import CannotGuardError
-from unspool.engine.guards.rehearsal import rehearse
+from unspool.engine.guards.rehearsal import rehearse, written_attributes
 from unspool.engine.guards.restoring import restored
 from unspool.engine.plans.checks import named_modules
 from unspool.engine.plans.plan import Plan
@@ -92,7 +92,7 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
                 message = f"the step draws from {' and '.join(sources)}, which a plan would do only once"
                 raise CannotPlanError(Code.IMPURE, message)
             now = fingerprint_of(stand_in)
-            attributes = now.written(before)
+            attributes = written_attributes(now, before)
             if attributes is None:
                 changes = now.differences(before)
                 named = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")

@@ -14,7 +14,6 @@ from unspool.engine.trace.graph import (
     aten,
     calls,
     descendants,
-    hoist_invariants,
     insert,
     invariants,
     is_call,
@@ -25,6 +24,7 @@ from unspool.engine.trace.graph import (
     terms_of,
     value,
 )
+from unspool.engine.trace.rewrites.hoist import hoist_invariants
 
 
 def merge_products(
