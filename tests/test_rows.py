@@ -227,7 +227,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "standard deviation of everything": (lambda cell, x, h: x + h / h.std(), "std works across rows"),
     "batch norm in training": (
         lambda cell, x, h: x + F.batch_norm(h, None, None, training=True),
-        "batch_norm.* is an operation of which it is not known",
+        "var_mean works across rows",
     ),
     "sum over the batch": (lambda cell, x, h: torch.tanh(x + h.sum(0)), "add uses a sum over rows in a row"),
     "sum of everything": (lambda cell, x, h: torch.tanh(x + h.sum()), "add uses a sum over rows in a row"),
@@ -294,8 +294,8 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a triangle of the batch": (lambda cell, x, h: x + h.tril(), "tril works across rows"),
     "padded rows": (lambda cell, x, h: x + F.pad(h, (0, 0, 1, 0))[:-1], "pad_nd works across rows|no multiple"),
     "an unknown operation": (
-        lambda cell, x, h: x + torch.linalg.cross(x[:, :3], h[:, :3]).sum(1, keepdim=True),
-        "linalg_cross is an operation of which it is not known whether it keeps rows apart",
+        lambda cell, x, h: torch.tanh(x + torch.linalg.matrix_exp(h[:, :, None] * h[:, None])[:, 0]),
+        "linalg_matrix_exp is an operation of which it is not known whether it keeps rows apart",
     ),
     "kernels that are rows": (
         lambda cell, x, h: x + F.conv1d(x[:, None], h[:, None]).sum(1),

@@ -63,7 +63,8 @@ class Replay:
             lifted = Lifted(self.cell, {**weights, **running})
             run = CheckedCell(lifted, rows, self.output_dtype, same_containers=False)
             now = unflatten_as(self.signature.inputs, [layout.take(leaf, time, time + 1) for leaf in operands.inputs])
-            output, new = run(now, unflatten_as(self.signature.state, [leaf[:rows] for leaf in carried]))
+            with lifted.stand_ins:
+                output, new = run(now, unflatten_as(self.signature.state, [leaf[:rows] for leaf in carried]))
             collected.append(flatten(output))
             carried = [torch.cat([fresh, old[rows:]]) for fresh, old in zip(flatten(new), carried, strict=True)]
         outputs = [layout.spread(torch.cat(column), 0, self.steps) for column in zip(*collected, strict=True)]

@@ -72,15 +72,16 @@ def rehearse(
     witness.check()  # the step may have caught the error
     second = _record(run)
     attributes = written()
+    read = {name for code in reached.values() for name in loaded_by(code)} if attributes else set[str]()
+    are_read = all(name in read for _, name in attributes)
+    if attributes and not (are_read and first == second and _are_scratch(run, attributes, first)):
+        named = ", ".join(name for _, name in attributes[:3])
+        more = f" and {len(attributes) - 3} more" if len(attributes) > 3 else ""
+        raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}{more}")
     if first != second:
         raise CannotPlanError(
             Code.IMPURE, "the step does not compute the same twice, so that a plan would repeat one of its ways"
         )
-    read = {name for code in reached.values() for name in loaded_by(code)} if attributes else set[str]()
-    if not all(name in read for _, name in attributes) or not _are_scratch(run, attributes, first):
-        named = ", ".join(name for _, name in attributes[:3])
-        more = f" and {len(attributes) - 3} more" if len(attributes) > 3 else ""
-        raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}{more}")
 
 
 def written_attributes(now: Fingerprint, before: Fingerprint) -> list[tuple[Any, str]] | None:
@@ -101,8 +102,6 @@ def _are_scratch(run: Callable[[], Any], attributes: Sequence[tuple[Any, str]], 
 
     What it writes and never reads is not scratch, but meant for somebody else, who would find it only at first.
     """
-    if not attributes:
-        return True
     for owner, name in attributes:
         owner.__dict__[name] = Unread()
     try:

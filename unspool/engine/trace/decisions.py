@@ -19,7 +19,7 @@ from unspool.engine.trace.user_lines import Place, line_at, place_now
 
 MOST_WAYS, MOST_QUESTIONS = 64, 64
 """How many ways through a step are tried, and how many questions are answered on one."""
-DECIDES = "the step decides by the values of tensors"
+DECIDES = "the step's control flow or shapes depend on the values of tensors"
 
 
 class Decisions(TorchFunctionMode):

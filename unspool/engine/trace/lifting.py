@@ -13,7 +13,7 @@ from unspool.structure import Structure
 
 
 class Lifted:
-    """A cell that reads the weights it is given. `output` is what it put out last.
+    """A cell that reads the weights it is given, within `stand_ins`. `output` is what it put out last.
 
     Args:
         cell: the cell.
@@ -22,21 +22,17 @@ class Lifted:
 
     def __init__(self, cell: Any, weights: dict[str, Tensor]) -> None:
         self._cell, self.output_size = cell, cell.output_size
-        self._stand_ins = StandIns(
-            {id(own): weights[name] for name, own in weights_of(cell).items() if name in weights}
-        )
+        self.stand_ins = StandIns({id(own): weights[name] for name, own in weights_of(cell).items() if name in weights})
         by_name = _registered(cell).keys() - _of_recurrent_layers(cell)
         self._weights = {name: weight for name, weight in weights.items() if name in by_name}
         self.output: Structure = None
 
     def __call__(self, inputs: Structure, state: Structure) -> Any:
         """One step."""
-        with self._stand_ins:
-            if not isinstance(self._cell, nn.Module):
-                returned: Any = self._cell(inputs, state)
-            else:
-                given = (inputs, state)
-                returned = torch.func.functional_call(self._cell, self._weights, given, tie_weights=False)
+        if not isinstance(self._cell, nn.Module):
+            returned: Any = self._cell(inputs, state)
+        else:
+            returned = torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
         if issubclass(type(returned), tuple | list) and len(returned):  # else the caller says what is wrong
             self.output = returned[0]
         return returned
