@@ -159,7 +159,7 @@ class _Step:
         run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False)
         versions = [value._version for value in given.weights]
         checks = nullcontext() if self.answers is None else Decisions(self.answers)
-        attention = sdpa_kernel(SDPBackend.MATH)  # by its equations, too
+        attention: Any = sdpa_kernel(SDPBackend.MATH)  # by its equations, too
         # The first to see what the step calls is the last of these modes.
         with torch.set_grad_enabled(adjoint), attention, lifted.stand_ins, checks, OpenLayers(), NoHooks() as hooks:
             results = run(unflatten_as(spec.inputs, given.inputs), unflatten_as(spec.state, given.state))
