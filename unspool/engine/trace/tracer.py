@@ -159,9 +159,16 @@ class _Step:
         run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False)
         versions = [value._version for value in given.weights]
         checks = nullcontext() if self.answers is None else Decisions(self.answers)
-        attention: Any = sdpa_kernel(SDPBackend.MATH)  # by its equations, too
-        # The first to see what the step calls is the last of these modes.
-        with torch.set_grad_enabled(adjoint), attention, lifted.stand_ins, checks, OpenLayers(), NoHooks() as hooks:
+        hooks = NoHooks()
+        # The first to see what the step calls is the last of these modes. Attention is computed by its equations, too.
+        with (
+            torch.set_grad_enabled(adjoint),
+            sdpa_kernel(SDPBackend.MATH),
+            lifted.stand_ins,
+            checks,
+            OpenLayers(),
+            hooks,
+        ):
             results = run(unflatten_as(spec.inputs, given.inputs), unflatten_as(spec.state, given.state))
         hooks.check()
         self.other_containers = None
