@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -28,6 +29,6 @@ def test_it_is_an_import_of_its_own(tmp_path: Path) -> None:
     program.write_text(
         "import sys, unspool\nassert not any(name.startswith('unspool.gallery') for name in sys.modules)\n"
     )
-    status, _, errors = nursery("import torch", ROOT).run(program, tmp_path, {"PYTHONPATH": str(ROOT)}, timeout=60)
+    status, _, errors = nursery("import torch", ROOT).run(program, tmp_path, {**os.environ}, timeout=60)
     assert status == 0, errors
     assert "unspool.gallery" in sys.modules  # here

@@ -75,7 +75,7 @@ ON_A_ROW: dict[str, Any] = {
     "norm": lambda t: t / t.norm(dim=1, keepdim=True),
     "normalize": lambda t: F.normalize(t, dim=1),
     "cosine similarity": lambda t: t * F.cosine_similarity(t[:, :2], t[:, 2:], dim=1)[:, None],
-    "aminmax": lambda t: (t - t.aminmax(dim=1, keepdim=True).min) / (1 + t.aminmax(dim=1, keepdim=True).max),
+    "aminmax": lambda t: t - t.detach().aminmax(dim=1, keepdim=True).min * t.detach().aminmax(dim=1, keepdim=True).max,
     "std_mean": lambda t: t / torch.std_mean(t, 1, keepdim=True)[0],
     "logsumexp": lambda t: t - t.logsumexp(1, keepdim=True),
     "einsum": lambda t: torch.einsum("bi,bj->bij", t, t).mean(2),

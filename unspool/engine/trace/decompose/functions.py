@@ -13,6 +13,12 @@ from torch.overrides import TorchFunctionMode
 from unspool.engine.trace.decompose.recurrent_layers import LAYERS
 
 
+def _einsum(*args: Any) -> Tensor:
+    """In the order of its factors: to find a better one, opt_einsum wants all sizes as numbers."""
+    with torch.backends.opt_einsum.flags(enabled=False):
+        return torch.einsum(*args)
+
+
 class OpenLayers(TorchFunctionMode):
     """Computes functions of torch's that are one operation, or look at the number of rows, by their equations."""
 
@@ -77,6 +83,7 @@ def _instance_norm(
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **LAYERS,
     F.softshrink: _softshrink,
+    torch.einsum: _einsum,
     F.bilinear: _bilinear,
     torch.bilinear: _bilinear,
     torch.take_along_dim: _take_along_dim,
