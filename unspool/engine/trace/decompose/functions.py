@@ -33,7 +33,7 @@ def _softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def _bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    product = torch.einsum("...i,kij,...j->...k", x, weight, y)
+    product = _einsum("...i,kij,...j->...k", x, weight, y)
     return product if bias is None else product + bias
 
 
