@@ -160,14 +160,14 @@ def test_missing_values_are_not_read() -> None:
 
 def test_the_fourth_order_is_one() -> None:
     """Halving the step of Runge and Kutta's method takes 16 times off the error, of Euler's twice."""
-    x, gap = torch.zeros(1, 1, 3, dtype=torch.float64), torch.full((1, 1, 1), 2.0, dtype=torch.float64)
+    x, gap = torch.zeros(1, 3, dtype=torch.float64), torch.full((1, 1), 2.0, dtype=torch.float64)
     state = normal(1, 4)
 
     def solved(solver: str, substeps: int) -> Tensor:
         torch.manual_seed(0)
         cell = ODERNNCell(3, 4, solver=solver, substeps=substeps).double()
         cell.load_state_dict({key: value * 3 for key, value in cell.state_dict().items()})
-        return dynamic_rnn(cell, (x, gap), initial_state=state, dtype=torch.float64)[0].detach()
+        return cell((x, gap), state)[0].detach()
 
     exact = solved("rk4", 64)
     for solver, gain in [("euler", 2), ("rk4", 16)]:

@@ -96,6 +96,27 @@ def tensors_in_a_global_list(patch: pytest.MonkeyPatch) -> Cells:
 
 
 @impure
+def attribute_in_backward(patch: pytest.MonkeyPatch) -> Cells:
+    """Only code that runs backward writes it, and reads it."""
+
+    class Counted(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, t: Tensor, cell: Any) -> Tensor:
+            ctx.cell = cell
+            return t.clone()
+
+        @staticmethod
+        def backward(ctx: Any, d: Tensor) -> Any:
+            ctx.cell.last = 2.0
+            return d * ctx.cell.last, None
+
+    def act(self: Any, t: Tensor) -> Tensor:
+        return torch.tanh(Counted.apply(t, self))
+
+    yield Impure(cell := made(act, last=None), lambda: cell.last)
+
+
+@impure
 def tensor_in_an_attribute(patch: pytest.MonkeyPatch) -> Cells:
     def act(self: Any, t: Tensor) -> Tensor:
         self.last = t.detach()

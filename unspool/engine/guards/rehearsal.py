@@ -55,8 +55,8 @@ TRANSPARENT = (f"{TORCH}/__init__.py", f"{TORCH}/backends/", f"{TORCH}/random.py
 
 def rehearse(
     run: Callable[[], Any], reached: dict[int, types.CodeType], written: Callable[[], Sequence[tuple[Any, str]]]
-) -> None:
-    """Runs a step twice, and once more if it writes attributes.
+) -> Sequence[tuple[Any, str]]:
+    """Runs a step twice, and once more if it writes attributes; returns those, all of which are scratch.
 
     Args:
         run: the step, with tensors that have no values.
@@ -82,6 +82,7 @@ def rehearse(
         raise CannotPlanError(
             Code.IMPURE, "the step does not compute the same twice, so that a plan would repeat one of its ways"
         )
+    return attributes
 
 
 def written_attributes(now: Fingerprint, before: Fingerprint) -> list[tuple[Any, str]] | None:
@@ -90,6 +91,11 @@ def written_attributes(now: Fingerprint, before: Fingerprint) -> list[tuple[Any,
     known = [(now.nodes[number].value, slot) for number, slot in places if number < len(now.nodes)]
     plain = all(slot in getattr(value, "__dict__", ()) and not isinstance(value, type) for value, slot in known)
     return known if plain and len(known) == len(places) else None
+
+
+def is_among(attributes: Sequence[tuple[Any, str]], owner: Any, name: str) -> bool:
+    """Whether an attribute is one of these; objects are told by identity."""
+    return any(each is owner and other == name for each, other in attributes)
 
 
 def loaded_by(code: types.CodeType) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.generators import generators_restored
 from unspool.engine.guards.nodes import CannotGuardError
-from unspool.engine.guards.rehearsal import rehearse, written_attributes
+from unspool.engine.guards.rehearsal import is_among, rehearse, written_attributes
 from unspool.engine.guards.restoring import restored
 from unspool.engine.plans.checks import named_modules
 from unspool.engine.plans.plan import Plan
@@ -86,6 +86,7 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
     """The plan of a copy of the cell, which is left as it was."""
     before = fingerprint_of(stand_in)
     with restored(before), generators_restored() as drawn:
+        scratch: list[tuple[Any, str]] = []
 
         def written() -> Sequence[tuple[Any, str]]:
             if sources := drawn():
@@ -99,11 +100,16 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
                 raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}")
             return attributes
 
+        def rehearsed(run: Callable[[], Any]) -> None:
+            scratch[:] = rehearse(run, before.codes, written)
+
         apart: set[Any] = set()
         while True:
             try:
-                traced = trace(stand_in, spec, lambda run: rehearse(run, before.codes, written), apart)
-                written()  # by code that runs backward
+                traced = trace(stand_in, spec, rehearsed, apart)
+                backwards = [name for owner, name in written() if not is_among(scratch, owner, name)]
+                if backwards:  # by code that runs backward
+                    raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {', '.join(backwards[:3])}")
             except CannotPlanError:
                 raise
             except Exception as error:
