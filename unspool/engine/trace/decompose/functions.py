@@ -43,7 +43,7 @@ def _take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tenso
     own: list[Any] = list(x.shape)
     other: list[Any] = list(indices.shape)
     dim %= len(own)
-    # The rows are many, as a symbol, where they are.
+    # The number of rows, a symbol, is not stretched.
     both = [b if isinstance(a, int) and a == 1 else a for a, b in zip(own, other, strict=True)]
     x = x.expand([*both[:dim], own[dim], *both[dim + 1 :]])
     return x.gather(dim, indices.expand([*both[:dim], other[dim], *both[dim + 1 :]]))
