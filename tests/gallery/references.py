@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -81,3 +82,25 @@ def why_not_planned(cell: Any, inputs: Any) -> str | None:
     """None if there is a plan, or the reason."""
     found = explain(cell, inputs, dtype=torch.float64)
     return None if found.planned else str(found.reason)
+
+
+def each_of(cells: dict[str, Callable[[], Any]], references: dict[str, Step]) -> tuple[Any, Any, Any]:
+    """The tests that every family has: its equations, the plain loop, and a plan, for each of its cells."""
+    each = pytest.mark.parametrize("name", cells)
+
+    @each
+    def computes_its_equations(name: str) -> None:
+        cell = drawn(cells[name]())
+        against_reference(cell, inputs_for(cell), references[name])
+
+    @each
+    def equals_the_plain_loop(name: str) -> None:
+        cell = drawn(cells[name]())
+        against_plain_loop(cell, inputs_for(cell))
+
+    @each
+    def is_planned(name: str) -> None:
+        cell = drawn(cells[name]())
+        assert why_not_planned(cell, inputs_for(cell)) is None
+
+    return computes_its_equations, equals_the_plain_loop, is_planned

@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.gallery.references import (
-    against_plain_loop,
-    against_reference,
-    drawn,
-    inputs_for,
-    layer_norm,
-    sigmoid,
-    why_not_planned,
-)
+from tests.gallery.references import each_of, layer_norm, sigmoid
 from unspool.gallery.deep import HyperLSTMCell, RHNCell
 
 CELLS: dict[str, Callable[[], Any]] = {
@@ -64,22 +56,7 @@ def hyper_lstm(x: Any, state: Any, w: Any) -> Any:
 REFERENCES = {"rhn": rhn, "hyper_lstm": hyper_lstm}
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_computes_its_equations(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    against_reference(cell, inputs_for(cell), REFERENCES[name])
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_equals_the_plain_loop(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    against_plain_loop(cell, inputs_for(cell))
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_is_planned(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    assert why_not_planned(cell, inputs_for(cell)) is None
+test_computes_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CELLS, REFERENCES)
 
 
 def test_gates_of_highways_are_nearly_closed_at_first() -> None:

@@ -13,10 +13,10 @@ from tests.gallery.references import (
     against_plain_loop,
     against_reference,
     drawn,
+    each_of,
     inputs_for,
     sigmoid,
     softmax,
-    why_not_planned,
 )
 from unspool import dynamic_rnn
 from unspool.gallery.ordered import ClockworkCell, ONLSTMCell, RIMCell, SkipRNNCell
@@ -95,22 +95,7 @@ REFERENCES = {
 }
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_computes_its_equations(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    against_reference(cell, inputs_for(cell), REFERENCES[name])
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_equals_the_plain_loop(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    against_plain_loop(cell, inputs_for(cell))
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_is_planned(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    assert why_not_planned(cell, inputs_for(cell)) is None
+test_computes_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CELLS, REFERENCES)
 
 
 def test_slow_units_change_at_their_steps_alone() -> None:
