@@ -51,14 +51,13 @@ class Nursery:
     Args:
         imports: what is imported before.
         root: where unspool is.
-        threads: for OpenMP, which reads this when torch is imported.
     """
 
-    def __init__(self, imports: str, root: Path, threads: int = 2) -> None:
+    def __init__(self, imports: str, root: Path) -> None:
         paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._server = subprocess.Popen(
             [sys.executable, "-c", SERVER.format(imports=imports)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": str(threads)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "2"},  # read with torch
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -49,14 +49,12 @@ class Idiom:
         inputs: makes inputs for a batch and a number of steps.
         dtypes: those that it is run in.
         draws: whether it draws random numbers, so that rows that have ended may change them.
-        options: of `torch.testing.assert_close`, where rounding is not all.
     """
 
     make: Callable[[], Any]
     inputs: Callable[[int, int], Any] = vectors
     dtypes: tuple[torch.dtype, ...] = (torch.float64,)
     draws: bool = False
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 IDIOMS: dict[str, Idiom] = {}
