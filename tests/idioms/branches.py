@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributions import Normal
 
 from tests.idioms.table import REFUSED, UNITS, Idiom, Step, idiom
@@ -49,6 +49,106 @@ def _multiplies_unless_all(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(cell.mixed(x, h))
 
 
+def _starts_again(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    first = (x[:, 0] > 0.5).float()[:, None].to(h.dtype)
+    if first.sum() > 0:  # is_first of a world model, in floating point
+        h = h * (1 - first) + cell.start * first
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _zeroes_by_a_mask(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    done = x[:, :1] > 0.5
+    if done.any().item():
+        h = h.masked_fill(done, 0.0)
+        x = x.masked_fill(done, 1.0)
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _resets_in_place(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    done = x[:, 0] > 0.5
+    if done.any():
+        h = h.clone()
+        h[done] = 0
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _sets_by_masks(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    h = h.clone()
+    h[x[:, 0] > 0.5] = cell.start
+    h[h > 0.9] = 0.9
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _picks_by_a_mask(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    done, h = x[:, 0] > 0.5, h.clone()
+    h[done] = h[done] * 2
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _nothing_to_do(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    idle = (x[:, :1] > 0).long()
+    if torch.all(idle == 1):
+        return h
+    return torch.where(idle == 1, h, torch.tanh(cell.mixed(x, h)))
+
+
+def _ponders(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    """Graves' adaptive computation time: rows halt one by one, and nothing more is done once all have."""
+    halting, total = torch.zeros_like(h[:, :1]), torch.zeros_like(h)
+    for _ in range(3):
+        running = halting < 0.9
+        if not running.any():
+            break
+        h = torch.where(running, torch.tanh(cell.mixed(x, h)), h)
+        weight = torch.sigmoid(h[:, :1]) * running
+        total = total + weight * h
+        halting = halting + weight
+    return total
+
+
+def _two_reasons(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    ended, begun = x[:, :1] > 0.5, x[:, 1:2] > 0.5
+    assert torch.isfinite(h).all()
+    if (ended | begun).any():
+        h = torch.where(ended, torch.zeros_like(h), h)
+        if not torch.all(~begun):
+            h = h + begun * cell.start
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _moves_all(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    if (x > 0.5).any():
+        h = h + 1
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _resets_only_if_all(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    if (x[:, :1] > 0.5).all():
+        h = torch.zeros_like(h)
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _resets_and_moves(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    first = x[:, :1] > 0.5
+    if first.any():
+        h = torch.where(first, torch.zeros_like(h), h) + 0.1
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _adds_unless_zero(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    """The values are those of h where x is zero, but the gradients are not."""
+    if (x != 0).any():
+        h = h + x[:, :1]
+    return torch.tanh(h)
+
+
+def _draws_for_some(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    first = x[:, :1] > 0.5
+    if first.any():
+        h = torch.where(first, torch.randn_like(h), h)
+    return torch.tanh(cell.mixed(x, h))
+
+
 def _another_law_for_all(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     if h.mean() > 0:
         return torch.tanh(cell.mixed(x, h))
@@ -65,7 +165,20 @@ idiom("an assertion on values", _asserts)
 idiom("an error on values", _raises)
 idiom("assertions on sizes and values", _asserts_sizes_and_values)
 idiom("a distribution that validates", _mean_of_a_distribution)
-REFUSED["a reset where any row begins"] = Idiom(lambda: Step(_resets_where_any)), "if first.any():"
-REFUSED["a product unless all rows go on"] = Idiom(lambda: Step(_multiplies_unless_all)), "if not torch.all(~first):"
+idiom("a reset where any row begins", _resets_where_any)
+idiom("a product unless all rows go on", _multiplies_unless_all)
+idiom("a start again where a sum says so", _starts_again, start=lambda: nn.Parameter(torch.randn(UNITS)))
+idiom("a mask that is asked for an item", _zeroes_by_a_mask)
+idiom("a reset in place where any row ends", _resets_in_place)
+idiom("elements set by masks", _sets_by_masks, start=lambda: nn.Parameter(torch.randn(UNITS)))
+idiom("nothing to do for all rows", _nothing_to_do)
+idiom("as long as a row goes on", _ponders)
+idiom("a branch in a branch", _two_reasons, start=lambda: nn.Parameter(torch.randn(UNITS)))
+REFUSED["a branch that moves all rows"] = Idiom(lambda: Step(_moves_all)), "if (x > 0.5).any():"
+REFUSED["a reset if all rows begin"] = Idiom(lambda: Step(_resets_only_if_all)), "if (x[:, :1] > 0.5).all():"
+REFUSED["a reset that moves the others"] = Idiom(lambda: Step(_resets_and_moves)), "if first.any():"
+REFUSED["a sum unless all is zero"] = Idiom(lambda: Step(_adds_unless_zero)), "if (x != 0).any():"
+REFUSED["a branch that draws"] = Idiom(lambda: Step(_draws_for_some)), "if first.any():"
+REFUSED["rows picked by a mask"] = Idiom(lambda: Step(_picks_by_a_mask)), "h[done] = h[done] * 2"
 REFUSED["another law for all rows"] = Idiom(lambda: Step(_another_law_for_all)), "if h.mean() > 0:"
 REFUSED["as often as it takes"] = Idiom(lambda: Step(_until_small)), "while h.abs().max() > 1:"

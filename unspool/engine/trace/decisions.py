@@ -1,13 +1,14 @@
-"""Decisions by values: a step that only checks some is traced as if all is well; one that branches is refused.
+"""Decisions by values: a step that only checks some is traced as if all is well; one that branches, if rows can.
 
 While a step is traced there are no values. So whenever it asks a tensor for a yes or no, both answers are tried. If all
 ways but one end in an error, what is asked are checks, and the way that is left is the step. If several come to an end,
-the values decide what is computed.
+one of them may serve all (branches.py); else the values decide what is computed for rows together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from torch import SymBool, SymInt, Tensor
 from torch.overrides import TorchFunctionMode
 
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code
+from unspool.engine.trace.branches import quantifier, serves
+from unspool.engine.trace.recorder import Recorder
 from unspool.engine.trace.user_lines import Place, line_at, place_now
 
 MOST_WAYS, MOST_QUESTIONS = 64, 64
@@ -34,6 +37,8 @@ class Decisions(TorchFunctionMode):
         self._answers = answers
         self.asked: list[Place | None] = []
         """Where something was asked."""
+        self.predicates: list[Any] = []
+        """The tensor that was asked about, or None if there were several."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         asks = _is_question(func, args)
@@ -47,56 +52,82 @@ class Decisions(TorchFunctionMode):
                 return result
         number = len(self.asked)
         self.asked.append(place_now())
+        self.predicates.append(args[0] if len(args) == 1 else None)
         if number == MOST_QUESTIONS:  # it may go on until the answer is no
-            raise CannotPlanError(Code.VALUES, DECIDES, line=line_at(self.asked[-1]))
+            raise _refused(self.asked[-1])
         return self._answers[number] if number < len(self._answers) else True
 
 
-def settle(run: Callable[[Decisions], Any]) -> list[bool]:
-    """The answers with which a step comes to its end.
+@dataclass(frozen=True)
+class Way:
+    """A way through a step that comes to its end.
 
     Args:
-        run: runs the step with these answers.
+        answers: what it was answered.
+        asked: where it asked.
+        recorded: all that it computed, what it asked about last.
+    """
+
+    answers: list[bool]
+    asked: list[Place | None]
+    recorded: Recorder
+
+
+def settle(run: Callable[[Decisions], Recorder]) -> list[bool]:
+    """The answers with which a step is traced.
+
+    Args:
+        run: records the step with these answers.
 
     Raises:
-        CannotPlanError: if several do.
+        CannotPlanError: if several come to an end, and none serves for all.
     """
     ways: list[list[bool]] = [[]]
-    ends: list[tuple[list[bool], list[Place | None]]] = []
+    ends: list[Way] = []
     failure: Exception | None = None
-    for _ in range(MOST_WAYS):
-        if not ways or len(ends) > 1:
-            break
+    while ways:
         answers = ways.pop()
         decisions = Decisions(answers)
         try:
-            run(decisions)
+            recorded = run(decisions)
         except CannotPlanError:
             raise
         except Exception as error:
             if type(error).__name__ in DATA_DEPENDENT or isinstance(error, NotImplementedError):
                 raise
-            failure = failure or error
-            ended = False
-        else:
-            ended = True
+            failure, recorded = failure or error, None
         taken = answers + [True] * (len(decisions.asked) - len(answers))
         ways += [[*taken[:k], False] for k in range(len(answers), len(taken))]
-        if ended:
-            ends.append((taken, decisions.asked))
+        if recorded is not None:
+            ends.append(Way(taken, decisions.asked, recorded))
+        if len(ways) > MOST_WAYS or len(ends) > MOST_WAYS:
+            raise _refused(decisions.asked[0])
     if not ends and failure is not None:
         raise failure
-    if ways or len(ends) != 1:
-        raise CannotPlanError(Code.VALUES, DECIDES, line=line_at(_parting(ends)))
-    return ends[0][0]
+    return _serving(ends, 0).answers
 
 
-def _parting(ends: Sequence[tuple[list[bool], list[Place | None]]]) -> Place | None:
-    """Where two ways part."""
-    if len(ends) < 2:
-        return ends[0][1][-1] if ends else None
-    (one, asked), (other, _) = ends
-    return next(place for place, a, b in zip(asked, one, other, strict=False) if a != b)
+def _serving(ends: list[Way], number: int) -> Way:
+    """The way that serves for all of some, which part at the question of this number or later.
+
+    Rows for which the answer is the other one get the same from it, and so does, by induction, a batch of these alone.
+    """
+    first = ends[0]
+    if len(ends) == 1:
+        return first
+    sides = {answer: [way for way in ends if way.answers[number] is answer] for answer in (True, False)}
+    if not sides[True] or not sides[False]:  # a check
+        return _serving(ends, number + 1)
+    ways = {answer: _serving(side, number + 1) for answer, side in sides.items()}
+    for answer in (True, False):
+        asked = quantifier(ways[answer].recorded.results[-1][number])
+        if asked and asked.serving is answer and serves(ways[answer].recorded, asked, ways[not answer].recorded):
+            return ways[answer]
+    raise _refused(first.asked[number])
+
+
+def _refused(place: Place | None) -> CannotPlanError:
+    return CannotPlanError(Code.VALUES, DECIDES, line=line_at(place))
 
 
 def _is_question(func: Any, args: Sequence[Any]) -> bool:

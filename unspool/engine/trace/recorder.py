@@ -41,7 +41,7 @@ class Recorder(TorchDispatchMode):
     """
 
     def __init__(
-        self, mode: FakeTensorMode, rows: SymInt, given: dict[str, Tensor], apart: Collection[Any] = ()
+        self, mode: FakeTensorMode, rows: SymInt | int, given: dict[str, Tensor], apart: Collection[Any] = ()
     ) -> None:
         super().__init__()
         self.mode = mode
@@ -64,6 +64,12 @@ class Recorder(TorchDispatchMode):
         with self.paused():
             for node in calls(self.graph):
                 node.meta["val"] = map_aggregate(value(node), _detached)
+
+    @property
+    def results(self) -> Any:
+        """What the graph computes, in the lists that `finish` was given."""
+        [end] = self.graph.find_nodes(op="output")
+        return end.args[0]
 
     @contextmanager
     def paused(self) -> Generator[None, None, None]:

@@ -190,14 +190,25 @@ def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> Non
     except Exception as error:
         if type(error).__name__ not in DATA_DEPENDENT:
             raise
-        step.answers = settle(lambda decisions: _without_values(step, decisions))
+        step.answers = settle(lambda decisions: _recorded(step, decisions))
         rehearse(lambda: _without_values(step))
 
 
-def _without_values(step: _Step, decisions: Decisions | None = None) -> None:
+def _without_values(step: _Step) -> None:
     """Runs a step forward on a few rows without values, which is much quicker than on any number of them."""
-    with FakeTensorMode(allow_non_fake_inputs=True), decisions or nullcontext():
+    with FakeTensorMode(allow_non_fake_inputs=True):
         step(FEW_ROWS, False, [*step.arguments(FEW_ROWS).values()])
+
+
+def _recorded(step: _Step, decisions: Decisions) -> Recorder:
+    """Does the same with answers to what it asks, and records it, with what it asked about as its last results."""
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, decisions:
+        given = step.arguments(FEW_ROWS)
+        recorded = Recorder(mode, FEW_ROWS, given)
+        with recorded:
+            results, new_state, *_ = step(FEW_ROWS, False, [*given.values()], recorded.paused)
+            recorded.finish([results, new_state, decisions.predicates])
+        return functionalized(recorded, given) if any(map(mutates, recorded.graph.nodes)) else recorded
 
 
 def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list[Tensor | None]:

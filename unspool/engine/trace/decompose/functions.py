@@ -80,10 +80,23 @@ def _instance_norm(
     return result if bias is None else result + bias.reshape(each)
 
 
+def _set_item(x: Tensor, index: Any, new: Any) -> None:
+    """`x[mask] = new` as a selection: how many elements a mask picks, its values decide."""
+    if isinstance(index, Tensor) and index.dtype is torch.bool and index.dim() and x.dim() >= index.dim():
+        inner = x.dim() - index.dim()
+        if not isinstance(new, Tensor) or new.dim() <= inner:
+            mask = index.reshape(*index.shape, *[1] * inner)
+            new = new.to(x.dtype) if isinstance(new, Tensor) else new
+            x.copy_(torch.where(mask, new, x))
+            return
+    x[index] = new
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **LAYERS,
     F.softshrink: _softshrink,
     torch.einsum: _einsum,
+    Tensor.__setitem__: _set_item,
     F.bilinear: _bilinear,
     torch.bilinear: _bilinear,
     torch.take_along_dim: _take_along_dim,
