@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, fx
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 import unspool
 from tests.row_rule_cases import CASES, ELSEWHERE, Case, Given
@@ -23,7 +22,8 @@ from unspool.engine.rows.labels import SHARED, SUMMED, Axis, Label
 from unspool.engine.rows.proof import follow_rows
 from unspool.engine.rows.rules import aligned
 from unspool.engine.trace.graph import aten
-from unspool.engine.trace.symbolic_rows import AnyRows, rows_symbol, without_reports
+from unspool.engine.trace.shapes.memo import RememberingMode
+from unspool.engine.trace.shapes.symbolic_rows import AnyRows, without_reports
 
 ROWS = 3
 
@@ -102,9 +102,8 @@ class Tracer:
 
     def __init__(self) -> None:
         self.sizes = AnyRows()
-        self.mode = FakeTensorMode(shape_env=self.sizes, allow_non_fake_inputs=True)
-        self.mode.cache_enabled = False  # which is slower with it, here as in the tracer
-        self.rows = rows_symbol(self.mode)
+        self.mode = RememberingMode(shape_env=self.sizes, allow_non_fake_inputs=True)
+        self.rows = self.mode.make_rows()
 
     @property
     def spoilt(self) -> bool:

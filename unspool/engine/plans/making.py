@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -77,9 +79,22 @@ def make_plan(cell: Any, fingerprint: Fingerprint, spec: StepSpec, row_buffers: 
     for name, buffer in row_buffers.items():  # which a copy may have left behind
         owner, _, own = name.rpartition(".")
         stand_in.get_submodule(owner)._buffers[own] = buffer
-    plan = _traced(stand_in, spec)
+    with _no_garbage():
+        plan = _traced(stand_in, spec)
     plan.find_constants(fingerprint.tensors)
     return plan
+
+
+@contextmanager
+def _no_garbage() -> Generator[None, None, None]:
+    """Puts garbage collection off: of the many objects that a trace makes, nearly all are needed until its end."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _traced(stand_in: Any, spec: StepSpec) -> Plan:

@@ -11,7 +11,7 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 
 from unspool.engine.reasons import Line
-from unspool.engine.trace.decompose.shapes import SHAPES
+from unspool.engine.trace.shapes.by_hand import SHAPES
 from unspool.engine.trace.user_lines import line_at
 
 aten = torch.ops.aten

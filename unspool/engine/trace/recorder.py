@@ -17,9 +17,9 @@ from torch.fx.node import map_aggregate
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from unspool.engine.trace.decompose.operations import DECOMPOSITIONS, torchs_decomposition
-from unspool.engine.trace.decompose.shapes import SHAPES
 from unspool.engine.trace.graph import aten, calls, is_several, is_size, value
-from unspool.engine.trace.symbolic_rows import size_of_rows
+from unspool.engine.trace.shapes.by_hand import SHAPES
+from unspool.engine.trace.shapes.symbolic_rows import size_of_rows
 from unspool.engine.trace.user_lines import Place, place_now
 
 _C: Any = torch._C  # pyright: ignore[reportPrivateUsage]

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
@@ -21,8 +20,9 @@ from unspool.engine.trace.gradient_reach import Connections
 from unspool.engine.trace.graph import aten
 from unspool.engine.trace.lifting import Lifted
 from unspool.engine.trace.recorder import Recorder, functionalized, mutates
+from unspool.engine.trace.shapes.memo import RememberingMode
+from unspool.engine.trace.shapes.symbolic_rows import AnyRows, without_reports
 from unspool.engine.trace.spec import Leaf, StepSpec
-from unspool.engine.trace.symbolic_rows import AnyRows, rows_symbol, without_reports
 from unspool.engine.trace.trace import Trace
 from unspool.sizes import shape_of
 from unspool.step import CheckedCell
@@ -50,9 +50,8 @@ def trace(
         CannotPlanError: if the step cannot be traced for every number of rows.
     """
     sizes = AnyRows()
-    mode = FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
-    mode.cache_enabled = False  # what operations make of shapes is not worth keeping with symbols in its keys
-    rows, step = rows_symbol(mode), _Step(cell, spec)
+    mode = RememberingMode(shape_env=sizes, allow_non_fake_inputs=True)
+    rows, step = mode.make_rows(), _Step(cell, spec)
     # A graph that was traced in inference mode could not be used outside of it.
     # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
     nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
@@ -196,13 +195,13 @@ def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> Non
 
 def _without_values(step: _Step) -> None:
     """Runs a step forward on a few rows without values, which is much quicker than on any number of them."""
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    with RememberingMode(allow_non_fake_inputs=True):
         step(FEW_ROWS, False, [*step.arguments(FEW_ROWS).values()])
 
 
 def _recorded(step: _Step, decisions: Decisions) -> Recorder:
     """Does the same with answers to what it asks, and records it, with what it asked about as its last results."""
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode, decisions:
+    with RememberingMode(allow_non_fake_inputs=True) as mode, decisions:
         given = step.arguments(FEW_ROWS)
         recorded = Recorder(mode, FEW_ROWS, given)
         with recorded:

@@ -27,6 +27,18 @@ def _product_and_sum(added: Tensor, left: Tensor, right: Tensor, *, beta: float 
     return (added if beta == 1 else added * beta) + (product if alpha == 1 else product * alpha)
 
 
+def _sigmoid_backward(d: Tensor, y: Tensor) -> Tensor:
+    wide = torch.promote_types(d.dtype, torch.float32)
+    y = y.to(wide)
+    return (d.to(wide) * (y * (1 - y)).conj_physical()).to(d.dtype)
+
+
+def _tanh_backward(d: Tensor, y: Tensor) -> Tensor:
+    wide = torch.promote_types(d.dtype, torch.float32)
+    y = y.to(wide)
+    return (d.to(wide) * (1 - y * y).conj_physical()).to(d.dtype)
+
+
 def _elu_backward(d: Tensor, alpha: float, scale: float, input_scale: float, is_result: bool, given: Tensor) -> Tensor:
     """With NaN for NaN, which torch's own decomposition takes for a positive number."""
     wide = torch.promote_types(d.dtype, torch.float32)
@@ -152,8 +164,6 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
             aten.native_layer_norm,
             aten.native_layer_norm_backward,
             aten.native_group_norm_backward,
-            aten.sigmoid_backward,
-            aten.tanh_backward,
             aten.threshold_backward,
             aten.hardtanh_backward,
             aten.hardsigmoid_backward,
@@ -181,6 +191,8 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.index_copy.default: _index_copy,
     aten.multinomial.default: _multinomial,
     aten.bernoulli.default: _bernoulli,
+    aten.sigmoid_backward.default: _sigmoid_backward,
+    aten.tanh_backward.default: _tanh_backward,
     aten.elu_backward.default: _elu_backward,
     aten.native_group_norm.default: _group_norm,
 }

@@ -23,7 +23,7 @@ from unspool.engine.trace.graph import (
     terms_of,
     value,
 )
-from unspool.engine.trace.symbolic_rows import size_of_rows
+from unspool.engine.trace.shapes.symbolic_rows import size_of_rows
 
 
 def name_sizes(graph: fx.Graph, rows: Node) -> None:
