@@ -102,3 +102,51 @@ def test_every_kind_of_reason_has_its_advice() -> None:
     needs_none = {Code.NOTHING_TO_RUN, Code.ASKED, Code.DECODER}
     assert {code for code in Code if code.name not in ADVICE} == needs_none
     assert {name for name in ADVICE if name not in Code.__members__} == set()
+
+
+def _adds_to_all(x: Tensor, h: Tensor) -> Tensor:
+    if x.sum() > 0:
+        h = h + 1
+    return h
+
+
+def _returns(x: Tensor, h: Tensor) -> Tensor:
+    if not torch.all(x > 0):
+        return h
+    return x + 1
+
+
+def _chooses(x: Tensor, h: Tensor) -> Tensor:
+    if (h > 1).any().item():
+        (h,) = (h / 2,)
+        x = x + 1
+    else:
+        x = x - 1
+    return x + h
+
+
+def _doubles(x: Tensor, h: Tensor) -> Tensor:
+    h = h + 1
+    if (x > 0).any():
+        h *= 2
+    else:
+        x = x - 1
+    return x + h
+
+
+@pytest.mark.parametrize(
+    ("step", "form"),
+    [
+        (_adds_to_all, "`h = torch.where(x.sum() > 0, h + 1, h)`, with a condition for each row in the place of"),
+        (_returns, "`return torch.where(x > 0, x + 1, h)`."),
+        (_doubles, "`h = torch.where(x > 0, h * 2, h); x = torch.where(x > 0, x, x - 1)`."),
+        (_chooses, None),
+    ],
+)
+def test_a_branch_is_told_as_a_selection(step: Any, form: str | None) -> None:
+    reason = explain(Mixing(step), torch.randn(2, 3, 3), dtype=torch.float32).reason
+    assert reason is not None
+    assert reason.code is Code.VALUES
+    assert reason.advice is not None
+    assert ("Where every row may decide" in reason.advice) == (form is not None)
+    assert form is None or form in reason.advice

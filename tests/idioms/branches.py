@@ -142,6 +142,14 @@ def _adds_unless_zero(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(h)
 
 
+def _divides_for_some(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    """Where h is zero there is nothing to divide by, and with no large row nobody does."""
+    size = h.abs().sum(1, keepdim=True)
+    if (size > 1).any():
+        h = torch.where(size > 1, h / size, h)
+    return torch.tanh(cell.mixed(x, h))
+
+
 def _draws_for_some(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     first = x[:, :1] > 0.5
     if first.any():
@@ -178,6 +186,7 @@ REFUSED["a branch that moves all rows"] = Idiom(lambda: Step(_moves_all)), "if (
 REFUSED["a reset if all rows begin"] = Idiom(lambda: Step(_resets_only_if_all)), "if (x[:, :1] > 0.5).all():"
 REFUSED["a reset that moves the others"] = Idiom(lambda: Step(_resets_and_moves)), "if first.any():"
 REFUSED["a sum unless all is zero"] = Idiom(lambda: Step(_adds_unless_zero)), "if (x != 0).any():"
+REFUSED["a division for some rows"] = Idiom(lambda: Step(_divides_for_some)), "if (size > 1).any():"
 REFUSED["a branch that draws"] = Idiom(lambda: Step(_draws_for_some)), "if first.any():"
 REFUSED["rows picked by a mask"] = Idiom(lambda: Step(_picks_by_a_mask)), "h[done] = h[done] * 2"
 REFUSED["another law for all rows"] = Idiom(lambda: Step(_another_law_for_all)), "if h.mean() > 0:"

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from unspool.engine.explain.advice import ADVICE
+from unspool.engine.explain.selection import as_selection
 
 TORCH = str(Path(torch.__file__).parent)
 UNSPOOL = str(Path(__file__).parents[1])
@@ -110,7 +111,9 @@ class Reason:
     @property
     def advice(self) -> str | None:
         """What to change, if anything is known to help."""
-        return ADVICE.get(self.code.name)
+        advice, line = ADVICE.get(self.code.name), self.line
+        selection = as_selection(line.file, line.number) if self.code is Code.VALUES and line is not None else None
+        return f"{advice} {selection}" if selection else advice
 
     def __str__(self) -> str:
         return self.message if self.line is None else f"{self.message}, {self.line}"

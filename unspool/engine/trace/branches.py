@@ -6,11 +6,13 @@
 asks all rows at once, and rows would meet. But where no row is first, the `where` changes nothing: the body may as well
 run always, and each row is computed alone. In general, `if p.any(): A else: B` is A if A with p replaced by False is B,
 and `if p.all(): A else: B` is B if B with p replaced by True is A. Both are recorded, and compared by value numbering
-with constants propagated. Derivatives agree where values do, since those of p are zero.
+with constants propagated. Derivatives agree where values do, since those of p are zero; but what is computed in vain
+must be finite, or zero times it, backward, is not zero.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -64,7 +66,9 @@ def serves(taken: Recorder, asked: Quantifier, other: Recorder) -> bool:
     if any(mutates(node) or is_random(node) for each in (taken, other) for node in calls(each.graph)):
         return False
     numbers = _ValueNumbers()
-    unknown = numbers.of(taken)
+    unknown, computed = numbers.of(taken), {*numbers.of(other).values()}
+    if not all(unknown[node] in computed or _is_total(node) for node in calls(taken.graph)):
+        return False
     for node, number in _facts(asked.elements, asked.otherwise):
         if not numbers.know(unknown[node], number, node):
             return True
@@ -88,6 +92,12 @@ def _facts(node: fx.Node, truth: bool) -> Iterable[tuple[fx.Node, Any]]:
         yield from _facts(operand(node, 0), truth)
     elif is_call(node, aten.eq.Scalar if truth else aten.ne.Scalar) and _is_whole(operand(node, 0)):
         yield operand(node, 0), node.args[1]
+
+
+def _is_total(node: fx.Node) -> bool:
+    """Whether an operation and its derivative are finite for all finite arguments."""
+    divides = node.target in DIVIDE and not isinstance(argument(node, 1), fx.Node)
+    return divides or node.target in TOTAL or kind_of(node.target) in TOTAL_KINDS
 
 
 def _is_truth(node: fx.Node) -> bool:
@@ -230,6 +240,20 @@ MULTIPLY = (aten.mul.Tensor, aten.mul.Scalar)
 ADD = (aten.add.Tensor, aten.add.Scalar)
 SUBTRACT = (aten.sub.Tensor, aten.sub.Scalar)
 DIVIDE = (aten.div.Tensor, aten.div.Scalar)
+TOTAL_KINDS = (OpKind.PRODUCT, OpKind.COMPARISON, OpKind.CAST, OpKind.VIEW, OpKind.MAKER)
+TOTAL = frozenset(
+    {
+        *(*ANY, *ALL, *NOT, *AND, *OR, *WHERE, *MASKED_FILL, *MULTIPLY, *ADD, *SUBTRACT, *SUMS, operator.getitem),
+        *(aten.rsub.Scalar, aten.neg.default, aten.abs.default, aten.addcmul.default, aten.lerp.Tensor),
+        *(aten.lerp.Scalar, aten.tanh.default, aten.sigmoid.default, aten.relu.default, aten.silu.default),
+        *(aten.gelu.default, aten.elu.default, aten.leaky_relu.default, aten.softplus.default, aten.hardtanh.default),
+        *(aten.hardsigmoid.default, aten.hardswish.default, aten.sin.default, aten.cos.default, aten.erf.default),
+        *(aten.maximum.default, aten.minimum.default, aten.clamp.default, aten.clamp_min.default),
+        *(aten.clamp_max.default, aten.square.default, aten.mean.dim, aten.amax.default, aten.amin.default),
+        *(aten._softmax.default, aten._log_softmax.default, aten.argmax.default, aten.copy.default),
+        *(aten.clone.default, aten.lift_fresh_copy.default),
+    }
+)
 ELEMENTWISE = (OpKind.POINTWISE, OpKind.COMPARISON, OpKind.CAST)
 SAME_ELEMENTS = (
     *(aten.expand.default, aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.clone.default),
