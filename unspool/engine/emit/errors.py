@@ -1,4 +1,4 @@
-"""The error by which an emitter declines a core, with its reason."""
+"""Errors of emitters: what they cannot run, with its reason, and what a step does wrong."""
 
 from __future__ import annotations
 
@@ -11,3 +11,7 @@ class CannotEmitError(Exception):
     def __init__(self, message: str, code: Code = Code.NO_FORM) -> None:
         super().__init__(message)
         self.reason = Reason(code, message)
+
+
+class OutOfBoundsError(IndexError, RuntimeError):
+    """A step has an index that is out of range; torch raises one or the other, by operation."""
