@@ -1,4 +1,4 @@
-"""Errors of emitters: what they cannot run, with its reason, and what a step does wrong."""
+"""The error by which an emitter declines a core, with its reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,3 @@ class CannotEmitError(Exception):
     def __init__(self, message: str, code: Code = Code.NO_FORM) -> None:
         super().__init__(message)
         self.reason = Reason(code, message)
-
-
-class OutOfBoundsError(IndexError, RuntimeError):
-    """A step has an index that is out of range; torch raises one or the other, by operation."""

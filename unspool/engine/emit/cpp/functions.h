@@ -175,7 +175,7 @@ template <typename T> inline bool reaches_down(T x, T least) { return x != x || 
 template <typename T> inline int64_t argmax(const T* numbers, int64_t count) {
   constexpr int64_t kBlock = 64;
   int64_t where = 0;
-  T largest = -HUGE_VAL;
+  T largest = numbers[0];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t end = begin + kBlock < count ? begin + kBlock : count;
     int any = 0;
@@ -193,6 +193,12 @@ template <typename T> inline int64_t argmax(const T* numbers, int64_t count) {
 // The larger and the smaller of two; NaN if either is.
 template <typename T> inline T larger(T a, T b) { return a > b || a != a ? a : b; }
 template <typename T> inline T smaller(T a, T b) { return a < b || a != a ? a : b; }
+
+// Loops that fold by these may do so with many elements at once.
+#pragma omp declare reduction(larger : float, double, bool, uint8_t, int8_t, int16_t, int32_t, int64_t \
+                              : omp_out = unspool::larger(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(smaller : float, double, bool, uint8_t, int8_t, int16_t, int32_t, int64_t \
+                              : omp_out = unspool::smaller(omp_out, omp_in)) initializer(omp_priv = omp_orig)
 
 // log(e^a + e^b).
 template <typename T> inline T log_add_exp(T a, T b) {

@@ -15,7 +15,7 @@ from torch import Tensor
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.runtime import Needs, Runtime, threads
 from unspool.engine.emit.cpp.source import Printer
-from unspool.engine.emit.errors import CannotEmitError, OutOfBoundsError
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.emit.stages.lowering import is_row_sum, lower_instruction
 from unspool.engine.emit.stages.passes import accesses, arrange
@@ -116,7 +116,7 @@ class Compiled:
         )
         Runtime.get().run(self._steps, told.buffer_info()[0], self._needs)
         if fault[0]:
-            raise OutOfBoundsError(f"index {fault[1]} is out of bounds for dimension {fault[2]} with size {fault[3]}")
+            raise IndexError(f"index {fault[1]} is out of bounds for dimension {fault[2]} with size {fault[3]}")
         for k, (target, like) in enumerate(zip(targets, self._emitted, strict=True)):
             if like.axis:
                 emitted[k] = emitted[k].movedim(0, like.axis)

@@ -13,7 +13,7 @@ from unspool.engine.emit.cpp.spelling import TYPES, expression, literal, start_o
 from unspool.engine.emit.stages.dims import collapse, kept_dims, seen_as
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.scratch import ALIGNED, Home
-from unspool.engine.emit.stages.statements import Alone, Compute, Contract, Reduce
+from unspool.engine.emit.stages.statements import ALONE, Alone, Compute, Contract, Reduce
 from unspool.engine.emit.stages.strided import Place, Ref
 
 TERMS = 128
@@ -35,7 +35,7 @@ class LoopText:
         self._home, self._loop = home, loop
         self._registers: list[tuple[Ref, str]] = []
         self._fixed: dict[str, str] = {}
-        self._dims = () if loop.is_alone else collapse(loop)
+        self._dims = () if isinstance(loop.statements[0], ALONE) else collapse(loop)
         self._kept = 0 if loop.kept is None else kept_dims(self._dims, loop)
         self._sums_vectors = self._kept > 0 and self._lies_across()
 
@@ -50,9 +50,7 @@ class LoopText:
         lines = list(self._lines())
         if self._sums_vectors:
             return self._vectors(folds, "".join(lines))
-        sums = [self._summed_in(each) for each in folds if each.fold == "sum"]
-        pragma = "#pragma omp simd" + (f" reduction(+ : {', '.join(sums)})" if sums else "") + "\n"
-        pragma = pragma if self._is_simple() else ""
+        pragma = f"#pragma omp simd{''.join(self._reductions(folds))}\n" if self._is_simple() else ""
         parts = [each.target.buffer.name for each in folds if self._has_parts(each)]
         if parts:
             inner = self._nest(self._kept, len(self._dims) - 1, self._in_blocks(parts, "".join(lines), pragma), "")
@@ -67,12 +65,21 @@ class LoopText:
 
     def _is_simple(self) -> bool:
         """Whether compilers can fold many elements at a time."""
+        return all(each.in_any_order for each in self._loop.statements if isinstance(each, Reduce))
+
+    def _only_sums(self) -> bool:
         return all(each.fold == "sum" for each in self._loop.statements if isinstance(each, Reduce))
+
+    def _reductions(self, folds: Sequence[Reduce]) -> Iterator[str]:
+        for fold, how in (("sum", "+"), *((fold, f"unspool::{FOLDS[fold]}") for fold in ("max", "min"))):
+            names = [self._summed_in(each) for each in folds if each.fold == fold]
+            if names:
+                yield f" reduction({how} : {', '.join(names)})"
 
     def _has_parts(self, each: Reduce) -> bool:
         """Whether numbers are summed in their own type, a block at a time, and blocks in a wider one."""
         wider = each.target.buffer.dtype != each.argument.buffer.dtype
-        return each.fold == "sum" and wider and self._is_simple() and not self._sums_vectors
+        return each.fold == "sum" and wider and self._only_sums() and not self._sums_vectors
 
     def _summed_in(self, each: Reduce) -> str:
         """The variable that elements are added to."""
@@ -117,7 +124,7 @@ class LoopText:
     def _lies_across(self) -> bool:
         """Whether what is summed lies far apart, and what is kept side by side: vectors are then added up."""
         statements = self._loop.statements
-        if not all(each.fold == "sum" for each in statements if isinstance(each, Reduce)):
+        if not self._only_sums():
             return False
         refs = [seen_as(ref.root(), self._dims) for each in statements for ref in each.reads() if self._is_read(ref)]
         return all(ref.strides[self._kept - 1] in (0, 1) and ref.strides[-1] != 1 for ref in refs)

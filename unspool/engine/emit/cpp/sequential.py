@@ -66,7 +66,9 @@ def _further(along: Along, element: Element, names: Sequence[str]) -> str:
 
 
 def _names(shape: Sequence[int]) -> list[str]:
-    return [f"i{k}" for k in range(len(shape))]
+    """Names of indices; those of dimensions of size one are not used."""
+    used = [size != 1 for size in shape]
+    return [f"i{sum(used[:k])}" for k in range(len(shape))]
 
 
 def _nest(shape: Sequence[int], body: str, names: Sequence[str] = ()) -> str:

@@ -30,7 +30,7 @@ class Loop:
     @property
     def is_alone(self) -> bool:
         """Whether it has one statement that no other may join."""
-        return isinstance(self.statements[0], ALONE)
+        return _is_alone(self.statements[0])
 
 
 @dataclass(eq=False)
@@ -184,8 +184,13 @@ def _domain(statement: InLoop) -> tuple[tuple[int, ...], int | None]:
     return statement.target.squeezed.shape, None
 
 
+def _is_alone(statement: Statement) -> bool:
+    """Whether a loop with it would no longer be one whose elements a compiler computes many at a time."""
+    return isinstance(statement, ALONE) or (isinstance(statement, Reduce) and not statement.in_any_order)
+
+
 def _fits(statement: Statement, domain: tuple[int, ...], kept: int | None, loop: Loop) -> bool:
-    if isinstance(statement, ALONE) or loop.is_alone or loop.domain != domain:
+    if _is_alone(statement) or loop.is_alone or loop.domain != domain:
         return False
     return kept is None or loop.kept is None or loop.kept == kept
 

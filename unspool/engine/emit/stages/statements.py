@@ -41,6 +41,11 @@ class Reduce:
     argument: Ref
     source: str = ""
 
+    @property
+    def in_any_order(self) -> bool:
+        """Whether a compiler may fold many elements at once."""
+        return self.fold in ("sum", "max", "min")
+
     def reads(self) -> list[Ref]:
         """The memory it looks at."""
         return [self.argument]
