@@ -375,20 +375,43 @@ def join(draw: Draw, a: Tensor, b: Tensor) -> Operation:
     return lambda weights, a, b: function([a, b], axis)
 
 
-def unknown(draw: Draw, t: Tensor) -> Operation:
-    """What has no form in C++: torch computes it beside a compiled loop, or the interpreter all."""
+def moved(draw: Draw, t: Tensor) -> Operation:
+    """Elements that meet in an order, or change places."""
     axis = draw.axis(t)
+    size = t.shape[axis]
+    shift, few = draw.random.randrange(-size, size + 1), draw.random.randrange(1, size + 1)
+    places = torch.tensor([draw.random.randrange(size) for _ in range(few)])
     choices: list[Callable[[Tensor], Tensor]] = [
-        lambda t: t.cumsum(axis),
+        lambda t: t.cumsum(axis) / 2,
+        lambda t: torch.tanh(t).cumprod(axis),
+        lambda t: t.cummax(axis).values,
+        lambda t: t.logcumsumexp(axis) / 2,
         lambda t: t.flip(axis),
-        lambda t: t.roll(1, axis),
-        lambda t: t.sort(axis).values,
-        lambda t: t.index_select(axis, torch.tensor([0, 0])),
+        lambda t: t.roll(shift, axis),
+        lambda t: _apart(t, axis).sort(axis, descending=shift > 0).values,
+        lambda t: _apart(t, axis).topk(few, axis).values,
+        lambda t: t.gather(axis, _apart(t, axis).argsort(axis)),
+        lambda t: t.scatter_add(axis, _apart(t, axis).argsort(axis), torch.tanh(t)) / 2,
+        lambda t: _apart(t, axis).max(axis).values,
+        lambda t: t.index_select(axis, places),
         lambda t: F.pad(t, (1, 0)),
+        lambda t: F.pad(t, (-1, 2), value=0.5) if t.shape[-1] > 1 else t,
+        lambda t: t.transpose(axis, -1)[..., ::2],
         lambda t: t.std(axis, correction=0) if t.shape[axis] > 1 else t.cumsum(axis),
     ]
     function = draw.choice(choices)
     return lambda weights, t: function(t)
+
+
+def _apart(t: Tensor, axis: int) -> Tensor:
+    """No two numbers along an axis are equal: which of equals comes first is not defined."""
+    return (t.movedim(axis, -1) + torch.arange(t.shape[axis], dtype=t.dtype) / 97).movedim(-1, axis)
+
+
+def unknown(draw: Draw, t: Tensor) -> Operation:
+    """What has no form in C++: torch computes it beside a compiled loop, or the interpreter all."""
+    axis = draw.axis(t)
+    return lambda weights, t: torch.fft.fft(t, dim=axis).real / t.shape[axis]
 
 
 OPERATIONS: list[tuple[int, Callable[..., Operation]]] = [
@@ -414,6 +437,8 @@ OPERATIONS: list[tuple[int, Callable[..., Operation]]] = [
     (1, view),
     (1, view),
     (2, join),
+    (1, moved),
+    (1, moved),
     (1, unknown),
 ]
 """With how many values each takes; what there is more of comes more often."""

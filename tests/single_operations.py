@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import torch
+from optree import tree_leaves
 from torch import Tensor
 
 from unspool.engine.emit.cpp.loop import Compiled
@@ -27,39 +29,51 @@ class Single:
     options: dict[str, Any]
     kind: Kind = Kind.POINTWISE
     shared: tuple[int, ...] = ()
+    wanted: int = 0
+    """Which of its results."""
 
     def by_torch(self) -> Tensor:
-        """Its first result."""
+        """Its result."""
         found = self.operation(*self.arguments, **self.options)
-        return found[0] if isinstance(found, tuple) else found
+        return found[self.wanted] if isinstance(found, tuple) else found
 
     def emit(self, module: Module, name: str) -> Compiled:
-        """Its first result as a function in `module`.
+        """Its result as a function in `module`.
 
         Raises:
             CannotEmitError: if it has no form.
         """
-        values = [
-            Value(f"v{k}", tuple(each.shape[k not in self.shared :]), each.dtype, shared=k in self.shared)
-            if isinstance(each, Tensor)
-            else each
-            for k, each in enumerate(self.arguments)
-        ]
+        values = [_value(each, f"v{k}", k in self.shared) for k, each in enumerate(self.arguments)]
         made = self.operation(*self.arguments, **self.options)
-        first, rest = (made[0], made[1:]) if isinstance(made, tuple) else (made, ())
-        result = Value("result", tuple(first.shape[1:]), first.dtype)
-        results = (result, *(Value("_", (), each.dtype) for each in rest))
-        given = [each for each in values if isinstance(each, Value)]
+        every = made if isinstance(made, tuple) else (made,)
+        wanted = every[self.wanted]
+        result = Value("result", tuple(wanted.shape[1:]), wanted.dtype)
+        unused = Value("_", (), torch.float32)
+        results = tuple(result if k == self.wanted else unused for k in range(len(every)))
+        given = [each for each in tree_leaves(values) if isinstance(each, Value)]
         instruction = Instruction(self.kind, self.operation, tuple(values), dict(self.options), results)
         rows, common = (tuple(each for each in given if each.shared == wanted) for wanted in (False, True))
         return Compiled(Core((), rows, common, (instruction,), (), (result,)), module, name)
 
     def run(self, loop: Compiled) -> Tensor:
         """By what `emit` made."""
-        tensors = [(k, each) for k, each in enumerate(self.arguments) if isinstance(each, Tensor)]
+        tensors = [
+            (k, each)
+            for k, given in enumerate(self.arguments)
+            for each in tree_leaves(given)
+            if isinstance(each, Tensor)
+        ]
         rows, common = ([each for k, each in tensors if (k in self.shared) == wanted] for wanted in (False, True))
         _, (found,) = loop(loop.prepare(common), Chunk(Counts([len(rows[0])]), rows, ()))
         return found
+
+
+def _value(given: Any, name: str, shared: bool) -> Any:
+    if isinstance(given, list):
+        return [_value(each, f"{name}_{k}", shared) for k, each in enumerate(cast("list[Any]", given))]
+    if not isinstance(given, Tensor):
+        return given
+    return Value(name, tuple(given.shape[not shared :]), given.dtype, shared=shared)
 
 
 def by_compiled_loops(singles: Iterable[Single]) -> dict[Single, Tensor]:

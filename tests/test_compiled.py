@@ -39,8 +39,6 @@ UNPLANNED = {
 
 INTERPRETED = {
     "conv_lstm": "aten.convolution.default has no compiled form",
-    "top_k": "aten.topk.default has no compiled form",
-    "lstm-softplus": "aten.logaddexp.default has no compiled form",
 }
 """Cells whose forward cores have no form in C++, with what `explain` says of them."""
 

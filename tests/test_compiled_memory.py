@@ -134,7 +134,24 @@ for name in FUNCTIONS:
 """
 
 
-PARTS = {"cells": CELLS, "drawn cells": DRAWN, "functions": FUNCTIONS}
+PLACES = """
+import pytest
+import torch
+from tests.single_operations import by_compiled_loops
+from tests.test_compiled_places import ADDRESSED, Addressed, singles
+from unspool import dynamic_rnn
+
+by_compiled_loops([each for each in singles() if torch.float32 in (each.arguments[0].dtype, each.by_torch().dtype)])
+for name, step in ADDRESSED.items():
+    for place in (-(2**62), -5, 4, 2**62):
+        inputs = torch.zeros(3, 5, 4, dtype=torch.int64)
+        inputs[1, 2] = place
+        with pytest.raises((IndexError, RuntimeError)):
+            dynamic_rnn(Addressed(step), inputs, initial_state=torch.randn(3, 4))
+"""
+
+
+PARTS = {"cells": CELLS, "drawn cells": DRAWN, "places": PLACES, "functions": FUNCTIONS}
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +160,7 @@ def done(run: Run) -> subprocess.CompletedProcess[str]:
     return run("".join(f"{code}print({name!r}, flush=True)\n" for name, code in PARTS.items()))
 
 
-@pytest.mark.parametrize("part", ["cells", "drawn cells"])
+@pytest.mark.parametrize("part", ["cells", "drawn cells", "places"])
 def test_loops_stay_within_their_memory(done: subprocess.CompletedProcess[str], part: str) -> None:
     assert part in done.stdout.splitlines(), done.stderr
 

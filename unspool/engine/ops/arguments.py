@@ -24,3 +24,13 @@ def dims_of(instruction: Instruction, k: int = 1) -> list[int]:
     """The dimensions that it acts on, its k-th argument."""
     dims = given(instruction, k, instruction.options.get("dim"))
     return [dims] if isinstance(dims, int) else list(dims or ())
+
+
+def dim_of(instruction: Instruction, ref: Ref, k: int = 1, otherwise: int = -1) -> int:
+    """The one dimension of `ref` that it acts on, its k-th argument, counted from the first."""
+    return int(given(instruction, k, instruction.options.get("dim", otherwise))) % len(ref.shape)
+
+
+def name_of(instruction: Instruction) -> str:
+    """A name for what it computes: that of the first of its results that somebody uses."""
+    return next((each.name for each in instruction.results if each.name != "_"), "_")

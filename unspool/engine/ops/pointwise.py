@@ -9,6 +9,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from unspool.engine.ops.scalar import NOWHERE, Given, Numbers, Scalar, Text
 from unspool.engine.ops.table import Linear, Op, OpKind
 from unspool.engine.rows.rules import aligned
@@ -135,6 +137,44 @@ def _gelu(given: Given) -> str:
     return f"T(0.5) * {{0}} * (1 + unspool::tanh({scale} * ({{0}} + T(0.044715) * {{0}} * {{0}} * {{0}})))"
 
 
+def _divided(given: Given) -> str | None:
+    mode = given.option("rounding_mode", None)
+    return {None: "{0} / {1}", "trunc": "unspool::trunc({0} / {1})", "floor": "unspool::floor_divide({0}, {1})"}[mode]
+
+
+def _whole_divided(given: Given) -> str | None:
+    mode = given.option("rounding_mode", None)
+    if not _divides(given):
+        return None
+    return {"trunc": "({0} / {1})", "floor": f"({{0}} / {{1}} - {_OTHER_SIGN})"}.get(mode)
+
+
+def _whole_rest(text: str) -> Text:
+    return lambda given: text if _divides(given) else None
+
+
+def _divides(given: Given) -> bool:
+    """Whether whole numbers are divided by one that ends no process: what is not known may be 0."""
+    number = given.argument(1, 0)
+    return isinstance(number, int) and number not in (0, -1)
+
+
+_OTHER_SIGN = "({0} % {1} != 0 && ({0} % {1} < 0) != ({1} < 0))"
+"""Whether something is left that has another sign than what is divided by."""
+_WHOLE_MODULO = f"({{0}} % {{1}} + ({_OTHER_SIGN} ? {{1}} : 0))"
+
+
+def _without_nan(given: Given) -> str:
+    limits = torch.finfo(given.dtype)
+    numbers = (given.argument(k, otherwise) for k, otherwise in ((1, 0.0), (2, limits.max), (3, limits.min)))
+    defaults = (0.0, limits.max, limits.min)
+    nan, most, least = (
+        given.number(other if each is None else each) for each, other in zip(numbers, defaults, strict=True)
+    )
+    infinity = given.number(math.inf)
+    return f"({{0}} != {{0}} ? {nan} : {{0}} == {infinity} ? {most} : {{0}} == -{infinity} ? {least} : {{0}})"
+
+
 _LERP = "(unspool::fabs({2}) < T(0.5) ? {0} + {2} * ({1} - {0}) : {1} + ({2} - 1) * ({1} - {0}))"
 
 
@@ -179,6 +219,15 @@ ROWS = (
     _cpu_row(aten.sgn.default, _any("unspool::sign({0})")),
     _cpu_row(aten.sign.default, _any("unspool::sign({0})")),
     _cpu_row(aten.addcdiv.default, _real(_quotient_added)),
+    _cpu_row(aten.div.Tensor_mode, Scalar(_divided, _whole_divided)),
+    _cpu_row(aten.div.Scalar_mode, Scalar(_divided, _whole_divided)),
+    _cpu_row(aten.remainder.Tensor, Scalar("unspool::modulo({0}, {1})", _whole_rest(_WHOLE_MODULO))),
+    _cpu_row(aten.remainder.Scalar, Scalar("unspool::modulo({0}, {1})", _whole_rest(_WHOLE_MODULO))),
+    _cpu_row(aten.fmod.Tensor, Scalar("unspool::fmod({0}, {1})", _whole_rest("({0} % {1})"))),
+    _cpu_row(aten.fmod.Scalar, Scalar("unspool::fmod({0}, {1})", _whole_rest("({0} % {1})"))),
+    _cpu_row(aten.heaviside.default, _real("({0} == 0 ? {1} : T({0} > 0))")),
+    _cpu_row(aten.nan_to_num.default, Scalar(_without_nan, "{0}")),
+    _cpu_row(aten.logaddexp.default, _real("unspool::log_add_exp({0}, {1})")),
     _cpu_row(aten.expm1.default, _real("unspool::expm1({0})")),
     _cpu_row(aten.log1p.default, _real("unspool::log1p({0})")),
     _cpu_row(aten.log2.default, _real("unspool::log2({0})")),

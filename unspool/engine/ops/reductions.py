@@ -1,4 +1,4 @@
-"""Reductions, softmaxes, searches and scans within a row, with their lowerings.
+"""Reductions and softmaxes within a row, with their lowerings.
 
 A reduction's entry and what computes it for one row of the batch stand in this file.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from unspool.engine.emit.errors import CannotEmitError
-from unspool.engine.ops.arguments import dims_of, first, given
+from unspool.engine.ops.arguments import dim_of, dims_of, first, given
 from unspool.engine.ops.table import Linear, Lowering, Op, OpKind
 from unspool.engine.rows import op_axes
 from unspool.engine.trace.graph import aten
@@ -36,27 +36,39 @@ def _count(ref: Ref, dims: Sequence[int]) -> int:
 
 
 def _sum(row: Row, instruction: Instruction) -> Ref:
-    ref, result = _floating(row, instruction)
-    return row.reduce(result.name, "sum", ref, dims_of(instruction))
+    if instruction.results[0].dtype.is_floating_point:
+        ref, result = _floating(row, instruction)
+        return row.reduce(result.name, "sum", ref, dims_of(instruction))
+    return _folded(row, instruction, "sum", 0)
+
+
+def _prod(row: Row, instruction: Instruction) -> Ref:
+    return _folded(row, instruction, "prod", 1)
+
+
+def _any(row: Row, instruction: Instruction) -> Ref:
+    return _folded(row, instruction, "max", False)
+
+
+def _all(row: Row, instruction: Instruction) -> Ref:
+    return _folded(row, instruction, "min", True)
+
+
+def _folded(row: Row, instruction: Instruction, fold: str, of_none: int) -> Ref:
+    """Elements that are first taken to the result's type, in which they are folded; `of_none` if there are none."""
+    ref, result, dims = first(row, instruction), instruction.results[0], dims_of(instruction)
+    if not _count(ref, dims):
+        return row.constant(of_none, result.dtype, result.local_shape)
+    if ref.buffer.dtype != result.dtype:
+        ref = row.compute(f"{result.name}_each", "{0}", result.dtype, ref.shape, ref)
+    return row.reduce(result.name, fold, ref, dims)
 
 
 def _extreme(fold: str) -> Lowering:
     def lowering(row: Row, instruction: Instruction) -> Ref:
-        ref, result = _floating(row, instruction)
-        return row.reduce(result.name, fold, ref, dims_of(instruction))
+        return row.reduce(instruction.results[0].name, fold, first(row, instruction), dims_of(instruction))
 
     return lowering
-
-
-def _argmax(row: Row, instruction: Instruction) -> Ref:
-    ref, dims = first(row, instruction), dims_of(instruction)
-    if not ref.buffer.dtype.is_floating_point or len(dims) != 1:
-        raise CannotEmitError(f"{instruction.operation} has no compiled form for {ref.buffer.dtype} over {dims}")
-    (dim,) = (each % len(ref.shape) for each in dims)
-    name = instruction.results[0].name
-    if ref.shape[dim] < 2:
-        return row.constant(0, torch.int64, tuple(1 if k == dim else size for k, size in enumerate(ref.shape)))
-    return row.search(name, instruction.arguments[0], dim)
 
 
 def _mean(row: Row, instruction: Instruction) -> Ref:
@@ -183,6 +195,29 @@ def _log_softmax_backward(row: Row, instruction: Instruction) -> Ref:
     return row.compute(result.name, "{0} - unspool::exp({1}) * {2}", dtype, gradient.shape, gradient, output, total)
 
 
+def _halves(ref: Ref, dim: int) -> tuple[Ref, Ref]:
+    half = ref.shape[dim] // 2
+    return ref.narrow(dim, 0, half), ref.narrow(dim, half, half)
+
+
+def _glu(row: Row, instruction: Instruction) -> Ref:
+    ref, result = _floating(row, instruction)
+    value, gate = _halves(ref, dim_of(instruction, ref))
+    return row.compute(result.name, "{0} * unspool::sigmoid({1})", result.dtype, value.shape, value, gate)
+
+
+def _glu_backward(row: Row, instruction: Instruction) -> Ref:
+    gradient, result = _floating(row, instruction)
+    ref, dtype = row.ref(instruction.arguments[1]), result.dtype
+    dim = dim_of(instruction, ref, 2)
+    value, gate = _halves(ref, dim)
+    open_ = row.compute(f"{result.name}_gate", "unspool::sigmoid({0})", dtype, gate.shape, gate)
+    one = row.compute(f"{result.name}_value", "{0} * {1}", dtype, gate.shape, gradient, open_)
+    text = "(1 - {0}) * {0} * {1} * {2}"
+    other = row.compute(f"{result.name}_of_gate", text, dtype, gate.shape, open_, gradient, value)
+    return row.join(result.name, dtype, [one, other], dim)
+
+
 _SECOND, _THIRD = op_axes.second, op_axes.third_or_last_axis
 
 ROWS = (
@@ -213,33 +248,18 @@ ROWS = (
     Op(aten.linalg_vector_norm.default, OpKind.REDUCTION, axes=_THIRD, lowering=_norm),
     # Reductions that are computed again rather than kept for backward.
     Op(aten.std.correction, OpKind.OTHER, axes=_SECOND, lowering=_std),
-    Op(aten.any.dim, OpKind.OTHER, axes=_SECOND),
-    Op(aten.any.dims, OpKind.OTHER, axes=_SECOND),
-    Op(aten.all.dim, OpKind.OTHER, axes=_SECOND),
-    Op(aten.prod.dim_int, OpKind.OTHER, axes=_SECOND),
+    Op(aten.any.dim, OpKind.OTHER, axes=_SECOND, lowering=_any),
+    Op(aten.any.dims, OpKind.OTHER, axes=_SECOND, lowering=_any),
+    Op(aten.all.dim, OpKind.OTHER, axes=_SECOND, lowering=_all),
+    Op(aten.prod.dim_int, OpKind.OTHER, axes=_SECOND, lowering=_prod),
     Op(aten.sum.default, OpKind.OTHER, axes=op_axes.all_axes, linear=Linear.ALL),
     Op(aten.mean.default, OpKind.OTHER, axes=op_axes.all_axes),
     Op(aten.max.default, OpKind.OTHER, axes=op_axes.all_axes),
     Op(aten.min.default, OpKind.OTHER, axes=op_axes.all_axes),
-    # Searches.
-    Op(aten.argmax.default, OpKind.OTHER, axes=_SECOND, lowering=_argmax),
-    Op(aten.argmin.default, OpKind.OTHER, axes=_SECOND),
-    Op(aten.max.dim, OpKind.OTHER, axes=_SECOND),
-    Op(aten.min.dim, OpKind.OTHER, axes=_SECOND),
-    Op(aten.sort.default, OpKind.OTHER, axes=op_axes.second_or_last_axis),
-    Op(aten.topk.default, OpKind.OTHER, axes=_THIRD),
-    # Scans, and what else has as many elements as it is given.
-    Op(aten.cumsum.default, OpKind.OTHER, axes=_SECOND, linear=Linear.ALL),
-    Op(aten.cumprod.default, OpKind.OTHER, axes=_SECOND),
-    Op(aten.cummax.default, OpKind.OTHER, axes=_SECOND),
-    Op(aten.cummin.default, OpKind.OTHER, axes=_SECOND),
-    Op(aten.logcumsumexp.default, OpKind.OTHER, axes=_SECOND),
-    Op(aten.median.dim, OpKind.OTHER, axes=_SECOND),
-    Op(aten.nanmedian.dim, OpKind.OTHER, axes=_SECOND),
-    Op(aten.kthvalue.default, OpKind.OTHER, axes=_THIRD),
+    # What has as many elements as it is given, or twice and half of these.
     Op(aten._fft_r2c.default, OpKind.OTHER, axes=_SECOND, linear=Linear.ALL),
     Op(aten._fft_c2r.default, OpKind.OTHER, axes=_SECOND, linear=Linear.ALL),
     Op(aten._fft_c2c.default, OpKind.OTHER, axes=_SECOND, linear=Linear.ALL),
-    Op(aten.glu.default, OpKind.OTHER, axes=op_axes.second_or_last_axis),
-    Op(aten.glu_backward.default, OpKind.OTHER, axes=_THIRD),
+    Op(aten.glu.default, OpKind.OTHER, axes=op_axes.second_or_last_axis, lowering=_glu),
+    Op(aten.glu_backward.default, OpKind.OTHER, axes=_THIRD, lowering=_glu_backward),
 )

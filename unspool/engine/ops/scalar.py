@@ -47,7 +47,9 @@ class Given:
         """Numbers that the text has besides the arguments."""
         self.options = options
         """Those that no text has asked for."""
-        self._arguments, self._dtype = arguments, dtype
+        self.dtype = dtype
+        """That of the result."""
+        self._arguments = arguments
 
     def has(self, k: int) -> bool:
         """Whether there is a k-th argument."""
@@ -67,7 +69,7 @@ class Given:
         Raises:
             CannotEmitError: if the dtype has no such number.
         """
-        check_number(number, self._dtype)
+        check_number(number, self.dtype)
         self.numbers.append(number)
         return f"{{{len(self._arguments) + len(self.numbers) - 1}}}"
 

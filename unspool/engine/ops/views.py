@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unspool.engine.emit.errors import CannotEmitError
@@ -30,15 +32,8 @@ def _slice(row: Row, instruction: Instruction) -> Ref:
 
 
 def _sliced(ref: Ref, dim: int, start: Any, stop: Any, step: int = 1) -> Ref:
-    first, last = _bounds(ref.shape[dim], start, stop)
-    if step != 1:
-        raise CannotEmitError("a slice with steps")
-    return ref.narrow(dim, first, max(last - first, 0))
-
-
-def _bounds(size: int, start: Any, stop: Any) -> tuple[int, int]:
-    begin, end, _ = slice(_plain(start), _plain(stop)).indices(size)
-    return begin, end
+    places = range(ref.shape[dim])[slice(_plain(start), _plain(stop), step)]
+    return ref.narrow(dim, places.start, len(places), step)
 
 
 def _plain(bound: int | RowCount | None) -> int | None:
@@ -126,10 +121,108 @@ def _select_scatter(row: Row, instruction: Instruction) -> Ref:
 def _put(row: Row, result: Value, base: Ref, piece: Ref, dim: int, start: Any, stop: Any, step: int = 1) -> Ref:
     """`base` with `piece` in the place of some of its entries."""
     size = base.shape[dim]
-    first, last = _bounds(size, start, stop)
     place = _sliced(base, dim, start, stop, step)
+    if step != 1:
+        return _put_over(row, result, base, piece, lambda whole: _sliced(whole, dim, start, stop, step))
+    first = range(size)[slice(_plain(start), _plain(stop))].start
+    last = first + place.shape[dim]
     pieces = [base.narrow(dim, 0, first), piece.expand(place.shape), base.narrow(dim, last, size - last)]
     return row.join(result.name, result.dtype, [each for each in pieces if each.size] or pieces[:1], dim)
+
+
+def _put_over(row: Row, result: Value, base: Ref, piece: Ref, place: Callable[[Ref], Ref]) -> Ref:
+    """A copy of `base`, and then `piece` in some places of it."""
+    whole = row.compute(result.name, "{0}", result.dtype, base.shape, base)
+    taken = place(whole)
+    row.scatter(whole, taken, [], piece.expand(taken.shape), adds=False)
+    return whole
+
+
+# -- elements that change places --------------------------------------------------------------------------------------
+
+
+def _diagonal(row: Row, instruction: Instruction) -> Ref:
+    return _on_diagonal(first(row, instruction), instruction, 1)
+
+
+def _diagonal_scatter(row: Row, instruction: Instruction) -> Ref:
+    base, piece = (row.ref(each) for each in instruction.arguments[:2])
+    return _put_over(row, instruction.results[0], base, piece, lambda whole: _on_diagonal(whole, instruction, 2))
+
+
+def _on_diagonal(ref: Ref, instruction: Instruction, k: int) -> Ref:
+    """The diagonal of two dimensions, as the last one; the instruction says which from its k-th argument on."""
+    names = ("offset", "dim1", "dim2")
+    shift, one, other = (
+        int(given(instruction, k + n, instruction.options.get(name, otherwise)))
+        for n, (name, otherwise) in enumerate(zip(names, (0, 0, 1), strict=True))
+    )
+    one, other = one % len(ref.shape), other % len(ref.shape)
+    down, right = max(-shift, 0), max(shift, 0)
+    length = max(min(ref.shape[one] - down, ref.shape[other] - right), 0)
+    kept = [dim for dim in range(len(ref.shape)) if dim not in (one, other)]
+    return replace(
+        ref,
+        shape=(*(ref.shape[dim] for dim in kept), length),
+        strides=(*(ref.strides[dim] for dim in kept), ref.strides[one] + ref.strides[other]),
+        offset=ref.offset + down * ref.strides[one] + right * ref.strides[other],
+    )
+
+
+def _unfold(row: Row, instruction: Instruction) -> Ref:
+    ref = first(row, instruction)
+    dim, size, step = map(int, instruction.arguments[1:4])
+    windows = ref.narrow(dim, 0, (ref.shape[dim] - size) // step + 1, step)
+    return replace(windows, shape=(*windows.shape, size), strides=(*windows.strides, ref.strides[dim]))
+
+
+def _flip(row: Row, instruction: Instruction) -> Ref:
+    ref, dims = first(row, instruction), list[int](instruction.arguments[1])
+    for dim in dims:
+        ref = ref.narrow(dim, max(ref.shape[dim] - 1, 0), ref.shape[dim], -1)
+    return ref
+
+
+def _roll(row: Row, instruction: Instruction) -> Ref:
+    (result,), ref = instruction.results, first(row, instruction)
+    shifts, dims = list[int](instruction.arguments[1]), list[int](given(instruction, 2, ()))
+    if len(shifts) != len(dims):
+        raise CannotEmitError("a roll of all elements")
+    for by, dim in zip(shifts, dims, strict=True):
+        size = ref.shape[dim]
+        shift = by % size if size else 0
+        if shift:
+            pieces = [ref.narrow(dim, size - shift, shift), ref.narrow(dim, 0, size - shift)]
+            ref = row.join(result.name, result.dtype, pieces, dim)
+    return ref
+
+
+def _pad(row: Row, instruction: Instruction) -> Ref:
+    (result,), ref = instruction.results, first(row, instruction)
+    widths, number = list[int](instruction.arguments[1]), given(instruction, 2, 0)
+    for k in range(len(widths) // 2):
+        dim = len(ref.shape) - 1 - k
+        before, after = widths[2 * k : 2 * k + 2]
+        inner = ref.narrow(dim, max(-before, 0), ref.shape[dim] - max(-before, 0) - max(-after, 0))
+        padding = row.constant(number, result.dtype, inner.shape)
+        sizes = (max(before, 0), inner.shape[dim], max(after, 0))
+        pieces = [padding.repeat(dim, sizes[0]), inner, padding.repeat(dim, sizes[2])]
+        kept = [piece for piece, size in zip(pieces, sizes, strict=True) if size]
+        ref = row.join(result.name, result.dtype, kept, dim) if len(kept) > 1 else (kept or [inner])[0]
+    return ref
+
+
+def _triangle(sign: str) -> Lowering:
+    def lowering(row: Row, instruction: Instruction) -> Ref:
+        (result,), ref = instruction.results, first(row, instruction)
+        if not result.dtype.is_floating_point:
+            raise CannotEmitError(f"{instruction.operation} has no compiled form for {result.dtype}")
+        # How far an element is right of the diagonal.
+        right = row.counted(ref.shape, (*[0] * (len(ref.shape) - 2), -1, 1), -int(given(instruction, 1, 0)))
+        text = f"({{0}} {sign} 0 ? {{1}} : 0)"
+        return row.compute(result.name, text, result.dtype, ref.shape, right, ref)
+
+    return lowering
 
 
 def _full(row: Row, instruction: Instruction) -> Ref:
@@ -138,6 +231,11 @@ def _full(row: Row, instruction: Instruction) -> Ref:
     number = numbers[instruction.operation] if instruction.operation in numbers else instruction.arguments[-1]
     if not isinstance(number, bool | int | float):
         raise CannotEmitError(f"{instruction.operation} of {number!r}")
+    return row.constant(number, result.dtype, result.local_shape)
+
+
+def _filled(row: Row, instruction: Instruction) -> Ref:
+    (result,), number = instruction.results, instruction.arguments[1]
     return row.constant(number, result.dtype, result.local_shape)
 
 
@@ -187,20 +285,20 @@ ROWS = (
         lowering=_slice_scatter,
     ),
     Op(aten.select_scatter.default, OpKind.OTHER, put_back, linear=Linear.ALL, lowering=_select_scatter),
-    Op(aten.diagonal_scatter.default, OpKind.OTHER, put_back, linear=Linear.ALL),
-    Op(aten.diagonal.default, OpKind.OTHER, axes=op_axes.diagonal, linear=Linear.ALL),
-    Op(aten.unfold.default, OpKind.OTHER, axes=op_axes.second, linear=Linear.ALL),
+    Op(aten.diagonal_scatter.default, OpKind.OTHER, put_back, linear=Linear.ALL, lowering=_diagonal_scatter),
+    Op(aten.diagonal.default, OpKind.OTHER, axes=op_axes.diagonal, linear=Linear.ALL, lowering=_diagonal),
+    Op(aten.unfold.default, OpKind.OTHER, axes=op_axes.second, linear=Linear.ALL, lowering=_unfold),
     Op(aten.view_as_real.default, OpKind.OTHER, moved, linear=Linear.ALL),
     Op(aten.view_as_complex.default, OpKind.OTHER, moved, linear=Linear.ALL),
     Op(aten._conj.default, OpKind.OTHER, aligned, linear=Linear.ALL),
     Op(aten.copy.default, OpKind.OTHER, aligned, lowering=_copy_into),
-    Op(aten.fill.Scalar, OpKind.OTHER, aligned),
-    Op(aten.fill.Tensor, OpKind.OTHER, aligned),
-    Op(aten.flip.default, OpKind.OTHER, axes=op_axes.second, linear=Linear.ALL),
-    Op(aten.roll.default, OpKind.OTHER, axes=op_axes.rolled, linear=Linear.ALL),
-    Op(aten.tril.default, OpKind.OTHER, axes=op_axes.last_two, linear=Linear.ALL),
-    Op(aten.triu.default, OpKind.OTHER, axes=op_axes.last_two, linear=Linear.ALL),
-    Op(aten.constant_pad_nd.default, OpKind.OTHER, axes=op_axes.padded),
+    Op(aten.fill.Scalar, OpKind.OTHER, aligned, lowering=_filled),
+    Op(aten.fill.Tensor, OpKind.OTHER, aligned, lowering=_copy_into),
+    Op(aten.flip.default, OpKind.OTHER, axes=op_axes.second, linear=Linear.ALL, lowering=_flip),
+    Op(aten.roll.default, OpKind.OTHER, axes=op_axes.rolled, linear=Linear.ALL, lowering=_roll),
+    Op(aten.tril.default, OpKind.OTHER, axes=op_axes.last_two, linear=Linear.ALL, lowering=_triangle("<=")),
+    Op(aten.triu.default, OpKind.OTHER, axes=op_axes.last_two, linear=Linear.ALL, lowering=_triangle(">=")),
+    Op(aten.constant_pad_nd.default, OpKind.OTHER, axes=op_axes.padded, lowering=_pad),
     # Rows are made by `full` alone: rewrites replace its relatives before rows are followed.
     Op(aten.full.default, OpKind.MAKER, shape_at=0, lowering=_full),
     Op(aten.full_like.default, OpKind.MAKER, lowering=_full),

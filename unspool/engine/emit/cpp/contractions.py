@@ -10,12 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from textwrap import indent
 
-from unspool.engine.emit.cpp.spelling import TYPES
+from unspool.engine.emit.cpp.spelling import TYPES, Element
 from unspool.engine.emit.stages.statements import Contract
 from unspool.engine.emit.stages.strided import Ref
-
-Element = Callable[[Ref, tuple[str, ...]], str]
-"""The text of an element, from names for its indices."""
 
 AT_A_TIME = 4
 """Sums under way, and vectors added: as many as hide what an addition waits for."""

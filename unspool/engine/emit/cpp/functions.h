@@ -146,17 +146,36 @@ template <typename T> inline T expm1(T x) {
   return x == 0 ? x : result;  // with its sign
 }
 
+// What is left of a division whose quotient is rounded down: it has the divisor's sign.
+template <typename T> inline T modulo(T a, T b) {
+  const T rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+// A quotient that is rounded down: from what is left of the division, since the quotient itself may round up.
+template <typename T> inline T floor_divide(T a, T b) {
+  const T rest = std::fmod(a, b);
+  const T quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0) ? 1 : 0), down = std::floor(quotient);
+  const T result = quotient - down > T(0.5) ? down + 1 : down;
+  return b == 0 ? a / b : quotient == 0 ? std::copysign(T(0), a / b) : result;
+}
+
 // 0 for NaN, as torch has it.
 template <typename T> inline T sign(T x) { return T((x > 0) - (x < 0)); }
 
 // Whether a number comes before the largest so far: NaN is larger than any, and of equals the first counts.
 template <typename T> inline bool exceeds(T x, T largest) { return x > largest || (x != x && largest == largest); }
 
+// The same of the smallest so far; and, where of equals the last counts, of both.
+template <typename T> inline bool falls_below(T x, T least) { return x < least || (x != x && least == least); }
+template <typename T> inline bool reaches(T x, T largest) { return x != x || (largest == largest && x >= largest); }
+template <typename T> inline bool reaches_down(T x, T least) { return x != x || (least == least && x <= least); }
+
 // Where the largest of some numbers is. Most of them are only compared, many at a time, with the largest so far.
 template <typename T> inline int64_t argmax(const T* numbers, int64_t count) {
   constexpr int64_t kBlock = 64;
   int64_t where = 0;
-  T largest = -HUGE_VAL;
+  T largest = numbers[0];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t end = begin + kBlock < count ? begin + kBlock : count;
     int any = 0;
@@ -174,6 +193,18 @@ template <typename T> inline int64_t argmax(const T* numbers, int64_t count) {
 // The larger and the smaller of two; NaN if either is.
 template <typename T> inline T larger(T a, T b) { return a > b || a != a ? a : b; }
 template <typename T> inline T smaller(T a, T b) { return a < b || a != a ? a : b; }
+
+// Loops that fold by these may do so with many elements at once.
+#pragma omp declare reduction(larger : float, double, bool, uint8_t, int8_t, int16_t, int32_t, int64_t \
+                              : omp_out = unspool::larger(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(smaller : float, double, bool, uint8_t, int8_t, int16_t, int32_t, int64_t \
+                              : omp_out = unspool::smaller(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+
+// log(e^a + e^b).
+template <typename T> inline T log_add_exp(T a, T b) {
+  const T top = larger(a, b), apart = smaller(a, b) - top;
+  return a == b && std::fabs(a) == T(HUGE_VAL) ? a : top + log1p(exp(apart));
+}
 
 // A number within bounds; NaN if it or a bound is, and itself, with its sign, if it equals one.
 template <typename T> inline T at_least(T x, T low) { return x < low || low != low ? low : x; }

@@ -10,6 +10,12 @@
 
 namespace unspool {
 
+// An index that is out of range.
+struct Fault {
+  int64_t found;               // 0 as long as there was none
+  int64_t index, axis, size;
+};
+
 // One chunk of steps. Rows are contiguous; streamed and emitted values have those of all steps one after another.
 struct Chunk {
   int64_t steps;
@@ -22,7 +28,29 @@ struct Chunk {
   void* const* emitted;
   void* const* carried;        // taken over and handed on, in place
   void* const* summed;         // sums over rows, zero at first: a row for each worker
+  Fault* fault;                // the first index that was out of range
 };
+
+// Writes down the first fault; any worker may have it.
+[[gnu::noinline, gnu::cold]] inline void report(Fault* fault, int64_t index, int64_t size, int64_t axis) {
+  int64_t none = 0;
+  if (!__atomic_compare_exchange_n(&fault->found, &none, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+  fault->index = index;
+  fault->size = size;
+  fault->axis = axis;
+}
+
+// An index, or 0 if it is out of range: the loop goes on to its end, and what it has computed is thrown away.
+inline int64_t place(int64_t index, int64_t size, int64_t axis, Fault* fault) {
+  if (index >= 0 && index < size) return index;
+  report(fault, index, size, axis);
+  return 0;
+}
+inline int64_t place_from_end(int64_t index, int64_t size, int64_t axis, Fault* fault) {
+  if (index >= -size && index < size) return index < 0 ? index + size : index;
+  report(fault, index, size, axis);
+  return 0;
+}
 
 // What a loop needs besides, in bytes and operations a row.
 struct Needs {

@@ -100,6 +100,7 @@ class Compiled:
             for target, like in zip(targets, self._emitted, strict=True)
         ]
         summed = [torch.zeros((threads(), *each.shape), dtype=torch.float64, device="cpu") for each in self._totals]
+        fault = array("q", bytes(32))
         groups = (shared, given, emitted, state, summed)
         pointers = array("q", [each.data_ptr() for group in groups for each in group])
         numbers = [counts.as_array.buffer_info()[0], counts.starts.buffer_info()[0]]
@@ -107,9 +108,15 @@ class Compiled:
         places = accumulate(map(len, groups[:-1]), initial=0)
         told = array(
             "q",
-            [len(counts), chunk.reverse, counts[0], *numbers, *(first + place * pointers.itemsize for place in places)],
+            [
+                *(len(counts), chunk.reverse, counts[0], *numbers),
+                *(first + place * pointers.itemsize for place in places),
+                fault.buffer_info()[0],
+            ],
         )
         Runtime.get().run(self._steps, told.buffer_info()[0], self._needs)
+        if fault[0]:
+            raise IndexError(f"index {fault[1]} is out of bounds for dimension {fault[2]} with size {fault[3]}")
         for k, (target, like) in enumerate(zip(targets, self._emitted, strict=True)):
             if like.axis:
                 emitted[k] = emitted[k].movedim(0, like.axis)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from textwrap import indent
 
 import torch
 
 from unspool.engine.emit.cpp.contractions import contraction
-from unspool.engine.emit.cpp.spelling import TYPES, expression, literal
+from unspool.engine.emit.cpp.sequential import sequential
+from unspool.engine.emit.cpp.spelling import TYPES, expression, literal, start_of_fold
 from unspool.engine.emit.stages.dims import collapse, kept_dims, seen_as
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.scratch import ALIGNED, Home
-from unspool.engine.emit.stages.statements import Compute, Contract, Reduce
+from unspool.engine.emit.stages.statements import ALONE, Alone, Compute, Contract, Reduce
 from unspool.engine.emit.stages.strided import Place, Ref
 
 TERMS = 128
 """How many float32 are summed before they are added to those before them, in float64."""
-FOLDS = {"sum": ("+=", 0.0), "max": ("larger", -math.inf), "min": ("smaller", math.inf), "argmax": ("exceeds", 0)}
+FOLDS = {"max": "larger", "min": "smaller", "argmax": "exceeds", "argmin": "falls_below"}
+"""Functions by which elements meet, or are told from the best so far; sums and products have operators."""
+SIGNS = {"sum": "+=", "prod": "*="}
 
 
 class LoopText:
@@ -33,24 +35,22 @@ class LoopText:
         self._home, self._loop = home, loop
         self._registers: list[tuple[Ref, str]] = []
         self._fixed: dict[str, str] = {}
-        self._dims = () if isinstance(loop.statements[0], Contract) else collapse(loop)
+        self._dims = () if isinstance(loop.statements[0], ALONE) else collapse(loop)
         self._kept = 0 if loop.kept is None else kept_dims(self._dims, loop)
         self._sums_vectors = self._kept > 0 and self._lies_across()
 
     def text(self) -> str:
         """The loop and what is in it."""
         first = self._loop.statements[0]
-        if isinstance(first, Contract):
-            return self._contract(first)
+        if not isinstance(first, Compute | Reduce):
+            return self._alone(first)
         folds = [each for each in self._loop.statements if isinstance(each, Reduce)]
         if len(self._loop.statements) == 1 and folds and folds[0].fold == "argmax" and self._lies_in_line():
             return self._searched(folds[0])
         lines = list(self._lines())
         if self._sums_vectors:
             return self._vectors(folds, "".join(lines))
-        sums = [self._summed_in(each) for each in folds if each.fold == "sum"]
-        pragma = "#pragma omp simd" + (f" reduction(+ : {', '.join(sums)})" if sums else "") + "\n"
-        pragma = pragma if self._is_simple() else ""
+        pragma = f"#pragma omp simd{''.join(self._reductions(folds))}\n" if self._is_simple() else ""
         parts = [each.target.buffer.name for each in folds if self._has_parts(each)]
         if parts:
             inner = self._nest(self._kept, len(self._dims) - 1, self._in_blocks(parts, "".join(lines), pragma), "")
@@ -65,12 +65,21 @@ class LoopText:
 
     def _is_simple(self) -> bool:
         """Whether compilers can fold many elements at a time."""
+        return all(each.in_any_order for each in self._loop.statements if isinstance(each, Reduce))
+
+    def _only_sums(self) -> bool:
         return all(each.fold == "sum" for each in self._loop.statements if isinstance(each, Reduce))
+
+    def _reductions(self, folds: Sequence[Reduce]) -> Iterator[str]:
+        for fold, how in (("sum", "+"), *((fold, f"unspool::{FOLDS[fold]}") for fold in ("max", "min"))):
+            names = [self._summed_in(each) for each in folds if each.fold == fold]
+            if names:
+                yield f" reduction({how} : {', '.join(names)})"
 
     def _has_parts(self, each: Reduce) -> bool:
         """Whether numbers are summed in their own type, a block at a time, and blocks in a wider one."""
         wider = each.target.buffer.dtype != each.argument.buffer.dtype
-        return each.fold == "sum" and wider and self._is_simple() and not self._sums_vectors
+        return each.fold == "sum" and wider and self._only_sums() and not self._sums_vectors
 
     def _summed_in(self, each: Reduce) -> str:
         """The variable that elements are added to."""
@@ -105,24 +114,24 @@ class LoopText:
 
     def _start(self, each: Reduce) -> str:
         """The variables that a fold goes on in."""
-        kind, name = TYPES[each.target.buffer.dtype], each.target.buffer.name
-        text = f"{kind} {name}_fold = {literal(FOLDS[each.fold][1], each.target.buffer.dtype)};\n"
-        if each.fold == "argmax":
-            own = each.argument.buffer.dtype
-            text += f"{TYPES[own]} {name}_largest = {literal(-math.inf, own)};\n"
-        return text
+        dtype, name = each.target.buffer.dtype, each.target.buffer.name
+        if not each.fold.startswith("arg"):
+            return f"{TYPES[dtype]} {name}_fold = {start_of_fold(each.fold, dtype)};\n"
+        own = each.argument.buffer.dtype
+        best = start_of_fold(each.fold.removeprefix("arg"), own)
+        return f"{TYPES[dtype]} {name}_fold = 0;\n{TYPES[own]} {name}_best = {best};\n"
 
     def _lies_across(self) -> bool:
         """Whether what is summed lies far apart, and what is kept side by side: vectors are then added up."""
         statements = self._loop.statements
-        if not all(each.fold == "sum" for each in statements if isinstance(each, Reduce)):
+        if not self._only_sums():
             return False
         refs = [seen_as(ref.root(), self._dims) for each in statements for ref in each.reads() if self._is_read(ref)]
         return all(ref.strides[self._kept - 1] in (0, 1) and ref.strides[-1] != 1 for ref in refs)
 
     def _is_read(self, ref: Ref) -> bool:
         made = [each.target for each in self._loop.statements if isinstance(each, Compute)]
-        return ref.buffer.place is not Place.CONSTANT and not any(ref.same_elements(target) for target in made)
+        return ref.buffer.place.is_memory and not any(ref.same_elements(target) for target in made)
 
     def _vectors(self, folds: Sequence[Reduce], body: str) -> str:
         """Sums of vectors: over what is kept inside, over what is summed outside."""
@@ -144,7 +153,7 @@ class LoopText:
     def _lines(self) -> Iterator[str]:
         source = ""
         for each in self._loop.statements:
-            assert not isinstance(each, Contract)
+            assert isinstance(each, Compute | Reduce)
             if each.source and each.source != source:
                 source = each.source
                 yield comment(source)
@@ -153,13 +162,14 @@ class LoopText:
                 if self._sums_vectors:
                     own = self._element(each.target, self._kept)
                 value = self._read(each.argument)
-                sign = FOLDS[each.fold][0]
-                if each.fold == "argmax":
-                    largest, here = f"{each.target.buffer.name}_largest", f"i{len(self._dims) - 1}"
-                    yield f"if (unspool::exceeds({value}, {largest})) {{\n"
-                    yield f"  {own} = {here};\n  {largest} = {value};\n}}\n"
+                if each.fold in SIGNS:
+                    yield f"{own} {SIGNS[each.fold]} {value};\n"
+                elif each.fold.startswith("arg"):
+                    best, here = f"{each.target.buffer.name}_best", f"i{len(self._dims) - 1}"
+                    yield f"if (unspool::{FOLDS[each.fold]}({value}, {best})) {{\n"
+                    yield f"  {own} = {here};\n  {best} = {value};\n}}\n"
                 else:
-                    yield f"{own} += {value};\n" if sign == "+=" else f"{own} = unspool::{sign}({own}, {value});\n"
+                    yield f"{own} = unspool::{FOLDS[each.fold]}({own}, {value});\n"
             else:
                 yield from self._computed(each)
 
@@ -188,6 +198,8 @@ class LoopText:
     def _read(self, ref: Ref, dtype: torch.dtype | None = None) -> str:
         if ref.buffer.place is Place.CONSTANT:
             return literal(ref.buffer.number, dtype or ref.buffer.dtype)
+        if ref.buffer.place is Place.COUNTED:
+            return f"({index_text(seen_as(ref, self._dims), 'i')})"
         for known, name in reversed(self._registers):
             if known.same_elements(ref):
                 return name
@@ -207,14 +219,18 @@ class LoopText:
         ref = given.root()
         if self._home.is_scalar(ref.buffer):
             return ref.buffer.name
-        return f"{ref.buffer.name}[{_index(seen_as(ref, self._dims[:dims]), 'i')}]"
+        return f"{ref.buffer.name}[{index_text(seen_as(ref, self._dims[:dims]), 'i')}]"
 
-    def _contract(self, each: Contract) -> str:
-        def element(ref: Ref, names: tuple[str, ...]) -> str:
+    def _alone(self, each: Alone) -> str:
+        def element(ref: Ref, names: Sequence[str], *further: str) -> str:
+            if ref.buffer.place is Place.CONSTANT:
+                return literal(ref.buffer.number, ref.buffer.dtype)
             root = ref.root()
-            return root.buffer.name + ("" if self._home.is_scalar(root.buffer) else f"[{_index(root, names)}]")
+            scalar = self._home.is_scalar(root.buffer)
+            return root.buffer.name + ("" if scalar else f"[{index_text(root, names, *further)}]")
 
-        return (comment(each.source) if each.source else "") + contraction(each, element)
+        text = contraction(each, element) if isinstance(each, Contract) else sequential(each, element)
+        return (comment(each.source) if each.source else "") + text
 
 
 def comment(text: str) -> str:
@@ -227,10 +243,14 @@ def _is_fixed(element: str) -> bool:
     return element.endswith("]") and element.split("[")[1][:-1].isdecimal()
 
 
-def _index(ref: Ref, names: str | tuple[str, ...]) -> str:
-    terms = [
-        (f"{names}{k}" if isinstance(names, str) else names[k]) + (f" * {stride}" if stride != 1 else "")
-        for k, (size, stride) in enumerate(zip(ref.shape, ref.strides, strict=True))
-        if stride and size > 1
-    ]
-    return " + ".join([*terms, *([str(ref.offset)] if ref.offset or not terms else [])])
+def index_text(ref: Ref, names: str | Sequence[str], *further: str) -> str:
+    """Where an element is, from the names of loop indices: all begin with `names`, or are these."""
+    terms: dict[bool, list[str]] = {True: [], False: []}
+    for k, (size, stride) in enumerate(zip(ref.shape, ref.strides, strict=True)):
+        if stride and size > 1:
+            name = f"{names}{k}" if isinstance(names, str) else names[k]
+            terms[stride > 0].append(name if abs(stride) == 1 else f"{name} * {abs(stride)}")
+    added = [*terms[True], *further]
+    if ref.offset or not added:
+        added.append(str(ref.offset))
+    return " - ".join([" + ".join(added), *terms[False]])

@@ -37,7 +37,9 @@ class Module:
 
     @cached_property
     def _builds(self) -> tuple[Build, Build]:
-        return runtime_build(), Build.of(header("functions.h", "loop.h") + "".join(self._functions.values()))
+        text = "".join(self._functions.values())
+        names = ["functions.h", "loop.h", *(["ordering.h"] if "unspool::order" in text else [])]
+        return runtime_build(), Build.of(header(*names) + text)
 
     def start(self) -> None:
         """Starts the compiler.

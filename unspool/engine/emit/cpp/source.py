@@ -140,7 +140,7 @@ class Printer:
             for loop in stage.loops
             for each in loop.statements
             for ref in (*each.reads(), each.target)
-            if ref.root().buffer.place is not Place.CONSTANT
+            if ref.root().buffer.place.is_memory
         )
         lines = ["const int64_t row = worker.first + q * worker.apart;\n"]
         lines += [self._pointer(buffer) for buffer in used if self._home.has_memory(buffer)]

@@ -45,12 +45,32 @@ UNSPOOL_OF_ONE(trunc)
 
 template <typename T> __device__ __forceinline__ T sigmoid(T x) { return T(1) / (T(1) + ::exp(-x)); }
 
+// What is left of a division whose quotient is rounded down: it has the divisor's sign.
+template <typename T> __device__ __forceinline__ T modulo(T a, T b) {
+  const T rest = ::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+// A quotient that is rounded down: from what is left of the division, since the quotient itself may round up.
+template <typename T> __device__ __forceinline__ T floor_divide(T a, T b) {
+  const T rest = ::fmod(a, b);
+  const T quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0) ? 1 : 0), down = ::floor(quotient);
+  const T result = quotient - down > T(0.5) ? down + 1 : down;
+  return b == 0 ? a / b : quotient == 0 ? ::copysign(T(0), a / b) : result;
+}
+
 // 0 for NaN, as torch has it.
 template <typename T> __device__ __forceinline__ T sign(T x) { return T((x > 0) - (x < 0)); }
 
 // The larger and the smaller of two; NaN if either is.
 template <typename T> __device__ __forceinline__ T larger(T a, T b) { return a > b || a != a ? a : b; }
 template <typename T> __device__ __forceinline__ T smaller(T a, T b) { return a < b || a != a ? a : b; }
+
+// log(e^a + e^b).
+template <typename T> __device__ __forceinline__ T log_add_exp(T a, T b) {
+  const T top = larger(a, b), apart = smaller(a, b) - top;
+  return a == b && ::fabs(a) == T(1) / T(0) ? a : top + ::log1p(::exp(apart));
+}
 
 // A number within bounds; NaN if it or a bound is, and itself, with its sign, if it equals one.
 template <typename T> __device__ __forceinline__ T at_least(T x, T low) { return x < low || low != low ? low : x; }

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from unspool.engine.emit.stages.statements import Compute, Contract, Product, Reduce, Statement
+from unspool.engine.emit.stages.statements import ALONE, Compute, InLoop, Product, Reduce, Scatter, Statement
 from unspool.engine.emit.stages.strided import Buffer, Ref
 
 
@@ -25,7 +25,12 @@ class Loop:
 
     domain: tuple[int, ...]
     kept: int | None = None
-    statements: list[Compute | Reduce | Contract] = field(default_factory=list[Compute | Reduce | Contract])
+    statements: list[InLoop] = field(default_factory=list[InLoop])
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has one statement that no other may join."""
+        return _is_alone(self.statements[0])
 
 
 @dataclass(eq=False)
@@ -95,9 +100,7 @@ def _makers(statements: Sequence[Statement]) -> dict[Statement, set[Statement]]:
     return makers
 
 
-def _pass(
-    left: Sequence[Statement], makers: dict[Statement, set[Statement]], done: set[Statement]
-) -> list[Compute | Reduce | Contract]:
+def _pass(left: Sequence[Statement], makers: dict[Statement, set[Statement]], done: set[Statement]) -> list[InLoop]:
     """What to do next: what the next products wait for, and what uses it while it is at hand. The rest can wait."""
     behind: set[Statement] = set()  # another product
     for each in left:
@@ -108,7 +111,7 @@ def _pass(
     for each in reversed(left):
         if each in needed:
             needed |= makers[each]
-    now: dict[Compute | Reduce | Contract, None] = {}
+    now: dict[InLoop, None] = {}
     for each in left:
         if isinstance(each, Product) or not makers[each] <= done | now.keys():
             continue
@@ -117,7 +120,7 @@ def _pass(
     return list(now)
 
 
-def _fuse(statements: Sequence[Compute | Reduce | Contract], makers: dict[Statement, set[Statement]]) -> Pass:
+def _fuse(statements: Sequence[InLoop], makers: dict[Statement, set[Statement]]) -> Pass:
     """Puts each statement into the first loop over its elements that comes late enough."""
     made = Pass()
     where: dict[Statement, int] = {}
@@ -173,14 +176,21 @@ def _added_up(statement: Statement, maker: Statement, loop: Loop) -> Compute | N
     return Compute(spread, "{0}", ((natural, target.buffer.dtype),), statement.source, adds=True)
 
 
-def _domain(statement: Compute | Reduce | Contract) -> tuple[tuple[int, ...], int | None]:
+def _domain(statement: InLoop) -> tuple[tuple[int, ...], int | None]:
     if isinstance(statement, Reduce):
         return statement.argument.squeezed.shape, len(statement.target.squeezed.shape)
+    if isinstance(statement, Scatter):
+        return statement.value.squeezed.shape, None
     return statement.target.squeezed.shape, None
 
 
+def _is_alone(statement: Statement) -> bool:
+    """Whether a loop with it would no longer be one whose elements a compiler computes many at a time."""
+    return isinstance(statement, ALONE) or (isinstance(statement, Reduce) and not statement.in_any_order)
+
+
 def _fits(statement: Statement, domain: tuple[int, ...], kept: int | None, loop: Loop) -> bool:
-    if isinstance(statement, Contract) or isinstance(loop.statements[0], Contract) or loop.domain != domain:
+    if _is_alone(statement) or loop.is_alone or loop.domain != domain:
         return False
     return kept is None or loop.kept is None or loop.kept == kept
 

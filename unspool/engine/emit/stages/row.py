@@ -15,7 +15,18 @@ import torch
 
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import DTYPES
-from unspool.engine.emit.stages.statements import Compute, Largest, Product, Reduce, Statement
+from unspool.engine.emit.stages.statements import (
+    Along,
+    Compute,
+    Gather,
+    Largest,
+    Order,
+    Product,
+    Reduce,
+    Scan,
+    Scatter,
+    Statement,
+)
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.program import Instruction, Value
 
@@ -87,6 +98,10 @@ class Row:
         buffer = Buffer("", dtype, 1, Place.CONSTANT, number=number)
         return Ref(buffer, tuple(shape), (0,) * len(shape))
 
+    def counted(self, shape: Sequence[int], strides: Sequence[int], start: int = 0) -> Ref:
+        """Whole numbers: from `start`, so much more along each dimension."""
+        return Ref(Buffer("", torch.int64, 1, Place.COUNTED), tuple(shape), tuple(strides), start)
+
     def compute(
         self, name: str, text: str, dtype: torch.dtype, shape: Sequence[int], *arguments: Ref, target: Ref | None = None
     ) -> Ref:
@@ -131,16 +146,26 @@ class Row:
     def search(self, name: str, value: Value, dim: int) -> Ref:
         """Where along `dim`, which stays with size one, the largest element of a value is."""
         ref = self.ref(value)
-        kept = [each for each in range(len(ref.shape)) if each != dim]
-        target = self.new(name, torch.int64, [ref.shape[each] for each in kept])
         product = self._made.get(value)
         one_row = dim == len(ref.shape) - 1 and ref.size == ref.shape[dim] and ref.buffer.dtype == torch.float32
-        if product is not None and one_row and self._uses[value] == 1:
-            place = self.statements.index(product)
-            self.statements[place] = Largest(target, product.left, product.matrix, product.added, product.source)
-        else:
-            self.statements.append(Reduce(target, "argmax", ref.permute([*kept, dim]), self.source))
-        return self.reshape(target, tuple(1 if each == dim else size for each, size in enumerate(ref.shape)))
+        if product is None or not one_row or self._uses[value] != 1:
+            return self.find(name, "argmax", ref, dim)
+        target = self.new(name, torch.int64, (*ref.shape[:-1], 1))
+        place = self.statements.index(product)
+        self.statements[place] = Largest(target, product.left, product.matrix, product.added, product.source)
+        return target
+
+    def find(self, name: str, fold: str, ref: Ref, dim: int) -> Ref:
+        """Where along `dim`, which stays with size one, the largest or the smallest element is, by `fold`."""
+        kept = [each for each in range(len(ref.shape)) if each != dim]
+        shape = tuple(1 if each == dim else size for each, size in enumerate(ref.shape))
+        if ref.shape[dim] == 0:
+            raise CannotEmitError("a search in nothing")
+        if ref.shape[dim] == 1 or ref.size == 0:
+            return self.constant(0, torch.int64, shape)
+        target = self.new(name, torch.int64, [ref.shape[each] for each in kept])
+        self.statements.append(Reduce(target, fold, ref.permute([*kept, dim]), self.source))
+        return self.reshape(target, shape)
 
     def reshape(self, ref: Ref, shape: Sequence[int]) -> Ref:
         """The same elements under another shape, copied if need be."""
@@ -173,6 +198,8 @@ class Row:
         """Rows times a shared matrix, plus `added`, in the place of `target`."""
         if matrix.buffer.place is not Place.SHARED:
             raise CannotEmitError("a product by a matrix that is computed in the loop")
+        if any(stride < 0 for stride in matrix.strides):
+            raise CannotEmitError("a product by a matrix that is read backwards")
         if left.buffer.dtype != target.buffer.dtype or matrix.buffer.dtype != target.buffer.dtype:
             raise CannotEmitError("a product of numbers of different types")
         if left.buffer.place is Place.CONSTANT or (left.strides[-1] != 1 and left.shape[-1] != 1):
@@ -212,6 +239,43 @@ class Row:
         for value in list(self._held):
             self._release(value)
 
+    # -- along an axis, and at indices ---------------------------------------------------------------------------------
+
+    def scan(self, name: str, fold: str, ref: Ref, dim: int, dtype: torch.dtype, carry: torch.dtype) -> Ref:
+        """`ref` folded along `dim`, with every intermediate result."""
+        target, order = self.new(name, dtype, ref.shape), _last(ref, dim)
+        self.statements.append(Scan(target.permute(order), fold, ref.permute(order), carry, self.source))
+        return target
+
+    def order(
+        self, name: str, ref: Ref, dim: int, *, descending: bool, first: int | None = None, in_order: bool = True
+    ) -> Ref:
+        """The places along `dim` in the order of the numbers there; all, or the `first` so many."""
+        order = _last(ref, dim)
+        argument = (ref if ref.buffer.place.is_memory else self.copy(ref)).permute(order)
+        target = self.new(name, torch.int64, argument.shape)
+        self.statements.append(Order(target, argument, first, descending, in_order, self.source))
+        back = target.permute([order.index(each) for each in range(len(order))])
+        return back if first is None else back.narrow(dim, 0, first)
+
+    def take(self, name: str, ref: Ref, dim: int, index: Ref) -> Ref:
+        """The elements of `ref` at places along `dim` that this row has found itself."""
+        first = ref.repeat(dim, index.shape[dim])
+        return self.gather(name, ref, first, [Along(index, ref.strides[dim], ref.shape[dim], None)])
+
+    def gather(self, name: str, ref: Ref, first: Ref, places: Sequence[Along]) -> Ref:
+        """Elements of `ref`; see `Gather`."""
+        if ref.buffer.place is Place.CONSTANT or not first.size:
+            return self.constant(ref.buffer.number, ref.buffer.dtype, first.shape)
+        target = self.new(name, ref.buffer.dtype, first.shape)
+        self.statements.append(Gather(target, first, _checked(places), ref, self.source))
+        return target
+
+    def scatter(self, target: Ref, first: Ref, places: Sequence[Along], value: Ref, *, adds: bool) -> None:
+        """Writes to elements of `target`; see `Scatter`."""
+        if value.size:
+            self.statements.append(Scatter(target, first, _checked(places), value, adds, self.source))
+
     # -- joining -------------------------------------------------------------------------------------------------------
 
     def join(self, name: str, dtype: torch.dtype, pieces: Sequence[Ref], dim: int) -> Ref:
@@ -248,6 +312,17 @@ RESERVED = {
     *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor", "begin"),
 }
 """Names that a value cannot have in the emitted code: words of C++ and CUDA, and what loops call their own."""
+
+
+def _checked(places: Sequence[Along]) -> tuple[Along, ...]:
+    if any(each.size == 0 for each in places):
+        raise CannotEmitError("an index into nothing")
+    return tuple(places)
+
+
+def _last(ref: Ref, dim: int) -> list[int]:
+    """The dimensions of `ref`, with one of them behind all others."""
+    return [*(each for each in range(len(ref.shape)) if each != dim % len(ref.shape)), dim % len(ref.shape)]
 
 
 def local_shape(value: Value) -> tuple[int, ...]:

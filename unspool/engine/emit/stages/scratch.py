@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unspool.engine.emit.stages.passes import Access, Stage, accesses
-from unspool.engine.emit.stages.statements import Reduce
+from unspool.engine.emit.stages.statements import ALONE, Reduce
 from unspool.engine.emit.stages.strided import Buffer, Place
 
 ALIGNED = 64
@@ -28,7 +28,8 @@ class Home:
         for buffer, own in every.items():
             written = [access for access in own if access.writes]
             read = [access for access in own if not access.writes]
-            if any(not any(_in_register(one, other) for other in written) for one in read):
+            alone = any(access.loop is not None and isinstance(access.loop.statements[0], ALONE) for access in written)
+            if alone or any(not any(_in_register(one, other) for other in written) for one in read):
                 crosses = len({access.stage for access in own}) > 1
                 (self.block if crosses else self.row)[buffer] = None
 

@@ -1,4 +1,4 @@
-"""Statements of a row: compute, reduce, contract, search, each over strided references."""
+"""Statements of a row: compute, reduce, contract, scan, order, gather, scatter, search, over strided references."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ class Reduce:
     argument: Ref
     source: str = ""
 
+    @property
+    def in_any_order(self) -> bool:
+        """Whether a compiler may fold many elements at once."""
+        return self.fold in ("sum", "max", "min")
+
     def reads(self) -> list[Ref]:
         """The memory it looks at."""
         return [self.argument]
@@ -58,6 +63,121 @@ class Contract:
     def reads(self) -> list[Ref]:
         """The memory it looks at."""
         return [self.left, self.right]
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """`target[..., j] = fold(target[..., j - 1], argument[..., j])`, along the last dimension.
+
+    Args:
+        target: where to.
+        fold: how: `sum`, `prod`, `logaddexp`; or `max`, `min`, of which the places so far are wanted.
+        argument: what is folded.
+        carry: the type that it goes on in; of places, that of the argument.
+        source: the line of the user's code that it came from.
+    """
+
+    target: Ref
+    fold: str
+    argument: Ref
+    carry: torch.dtype
+    source: str = ""
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [self.argument]
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """`target =` places along the last dimension of the argument, in the order of its numbers.
+
+    Args:
+        target: where to: places that lie one after another, as many as the argument has.
+        argument: the numbers. NaN is larger than any.
+        first: how many places have to be in order, the first ones; None if all, and then equals stay in theirs.
+        descending: whether the largest comes first.
+        in_order: whether the first ones are in order; if not, it is only these.
+        source: the line of the user's code that it came from.
+    """
+
+    target: Ref
+    argument: Ref
+    first: int | None
+    descending: bool
+    in_order: bool = True
+    source: str = ""
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [self.argument]
+
+
+@dataclass(frozen=True)
+class Along:
+    """A place along one axis that a number says.
+
+    Args:
+        index: the numbers, with the shape of what is found.
+        step: how far apart neighbours along the axis are.
+        size: how many there are.
+        axis: which axis it is, for a message; None if the numbers are known to be in range.
+        from_end: whether negative numbers count from the end.
+    """
+
+    index: Ref
+    step: int
+    size: int
+    axis: int | None
+    from_end: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Gather:
+    """`target[i] = first[i + places[i]]`.
+
+    Args:
+        target: where to.
+        first: what it would be if all places were the first; it has the shape of the target.
+        places: how much further each element is.
+        extent: everything that may be found.
+        source: the line of the user's code that it came from.
+    """
+
+    target: Ref
+    first: Ref
+    places: tuple[Along, ...]
+    extent: Ref
+    source: str = ""
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [self.extent, *(each.index for each in self.places)]
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """`first[i + places[i]] = value[i]`, one after another: of several for one place, the last counts.
+
+    Args:
+        target: everything that may be written to, which is there already.
+        first: where it would go if all places were the first; it has the shape of the value.
+        places: how much further each element goes.
+        value: what is written.
+        adds: whether it is added to what is there.
+        source: the line of the user's code that it came from.
+    """
+
+    target: Ref
+    first: Ref
+    places: tuple[Along, ...]
+    value: Ref
+    adds: bool
+    source: str = ""
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [self.target, self.value, *(each.index for each in self.places)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,4 +200,8 @@ class Largest(Product):
     """`target[i] =` the column in which that product's row is largest; nothing else is needed of it."""
 
 
-Statement = Compute | Reduce | Contract | Product
+Alone = Contract | Scan | Order | Gather | Scatter
+"""Those that share no loop with others: these then stay simple enough for compilers to run many elements at once."""
+ALONE = (Contract, Scan, Order, Gather, Scatter)
+InLoop = Compute | Reduce | Alone
+Statement = InLoop | Product

@@ -24,6 +24,13 @@ class Place(Enum):
     SCRATCH = "scratch"
     CONSTANT = "constant"
     """No memory at all: one number."""
+    COUNTED = "counted"
+    """No memory at all: 0, 1, 2, ..., of which a reference is an element's place."""
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether there is something to read from."""
+        return self not in (Place.CONSTANT, Place.COUNTED)
 
 
 @dataclass(eq=False)
@@ -89,9 +96,10 @@ class Ref:
         return replace(self, shape=tuple(self.shape[k] for k in kept), strides=tuple(self.strides[k] for k in kept))
 
     @property
-    def last(self) -> int:
-        """The place of its last element in the buffer."""
-        return self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+    def ends(self) -> tuple[int, int]:
+        """The first and the last place in the buffer that it has elements in."""
+        ways = [(size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)]
+        return self.offset + sum(min(way, 0) for way in ways), self.offset + sum(max(way, 0) for way in ways)
 
     def root(self) -> Ref:
         """The same elements in the buffer that has the memory."""
@@ -104,18 +112,27 @@ class Ref:
     def overlaps(self, other: Ref) -> bool:
         """Whether the two may have an element in common."""
         mine, theirs = self.root(), other.root()
-        return mine.buffer is theirs.buffer and mine.offset <= theirs.last and theirs.offset <= mine.last
+        if mine.buffer is not theirs.buffer:
+            return False
+        (first, last), (begin, end) = mine.ends, theirs.ends
+        return first <= end and begin <= last
 
     def same_elements(self, other: Ref) -> bool:
         """Whether a loop over both meets the same elements at the same time."""
         mine, theirs = self.root().squeezed, other.root().squeezed
         return mine == theirs
 
-    def narrow(self, dim: int, start: int, length: int) -> Ref:
-        """`length` entries of a dimension, from `start`."""
+    def narrow(self, dim: int, start: int, length: int, step: int = 1) -> Ref:
+        """`length` entries of a dimension, from `start`; a negative step goes back from there."""
         dim %= len(self.shape)
         shape = (*self.shape[:dim], length, *self.shape[dim + 1 :])
-        return replace(self, shape=shape, offset=self.offset + start * self.strides[dim])
+        strides = (*self.strides[:dim], self.strides[dim] * step, *self.strides[dim + 1 :])
+        return replace(self, shape=shape, strides=strides, offset=self.offset + start * self.strides[dim])
+
+    def repeat(self, dim: int, times: int) -> Ref:
+        """The first entry of a dimension, that often."""
+        one = self.narrow(dim, 0, 1)
+        return one.expand([times if k == dim % len(self.shape) else -1 for k in range(len(self.shape))])
 
     def select(self, dim: int, index: int) -> Ref:
         """One entry of a dimension, which is dropped."""
