@@ -36,7 +36,7 @@ class Request:
         inputs: a structure of `[T, B, ...]` tensors.
         lengths: int64 `[B]`, or None for full length.
         state: the initial state.
-        output_dtype: the dtype of the outputs.
+        output_dtype: the dtype of the outputs; None for a cell that does not know their size: as its step has them.
         options: how to run it.
         owner: who keeps the plan, if the cell was only made for the occasion.
     """
@@ -45,6 +45,6 @@ class Request:
     inputs: Structure
     lengths: Tensor | None
     state: Structure
-    output_dtype: torch.dtype
+    output_dtype: torch.dtype | None
     options: Options = field(default_factory=Options)
     owner: Any = None

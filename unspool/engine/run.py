@@ -19,6 +19,7 @@ from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.memory.policies import default_memory
 from unspool.engine.plans.cache import plan_of
+from unspool.engine.plans.fast_path import Ready
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.request import Request
 from unspool.engine.trace.gradient_reach import bits
@@ -60,8 +61,9 @@ def run(request: Request) -> tuple[Structure, Structure]:
         report_fault(cell, error)
         return found
     _say_interpreted(cell, call)  # a compiler may have failed only now
-    outputs = len(flatten(cell.output_size))
-    return unflatten_as(cell.output_size, results[:outputs]), unflatten_as(request.state, results[outputs:])
+    outputs = call.plan.trace.output_kind
+    first = len(outputs.leaves)
+    return outputs.unflatten(results[:first]), unflatten_as(request.state, results[first:])
 
 
 def _check_values(request: Request, call: Call) -> None:
@@ -113,11 +115,16 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         options.swap_memory and device.type == "cuda",
         asked(),
         ready.constants,
-        Replay(request.cell, ready.signature, request.output_dtype, layout, steps, ready.key) if adjoint else None,
+        _replay(request, ready, layout, steps) if adjoint else None,
         ends,
     )
     call.start()  # which may still find a reason
     return call, tensors
+
+
+def _replay(request: Request, ready: Ready, layout: Layout, steps: int) -> Replay:
+    outputs = ready.plan.trace.output_kind
+    return Replay(request.cell, ready.signature, request.output_dtype, outputs, layout, steps, ready.key)
 
 
 CHUNK_STEPS = 32
