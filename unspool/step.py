@@ -10,7 +10,15 @@ from torch.nn.parameter import is_lazy
 
 from unspool.dtypes import may_mix
 from unspool.outputs import Outputs
-from unspool.structure import Structure, check_same_structure, describe, flatten, map_structure, unflatten_as
+from unspool.structure import (
+    Structure,
+    check_same_structure,
+    describe,
+    flatten,
+    map_structure,
+    map_tensors,
+    unflatten_as,
+)
 from unspool.tracers import has_values, onlooker, static_shape
 
 
@@ -142,7 +150,7 @@ class Rows:
         if not self.fixed:
             given = inputs, map_structure(self._unless_all_are_empty, given)
         output, new_state = cell(*given)
-        output = map_structure(lambda new: None if new is None else select_rows(alive, new, new.new_zeros(())), output)
+        output = map_tensors(lambda new: select_rows(alive, new, new.new_zeros(())), output)
         return output, map_structure(lambda new, old: select_rows(alive, new, old), new_state, state)
 
     def _unless_all_are_empty(self, leaf: Any) -> Any:

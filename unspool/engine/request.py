@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unspool.engine.memory.policies import Memory
 from unspool.structure import Structure
@@ -48,3 +49,8 @@ class Request:
     output_dtype: torch.dtype | None
     options: Options = field(default_factory=Options)
     owner: Any = None
+
+    @property
+    def subject(self) -> Any:
+        """Whom messages are about: the module or function that a cell was made of, if it was."""
+        return self.owner if isinstance(self.owner, nn.Module | FunctionType) else self.cell

@@ -39,13 +39,13 @@ def run(request: Request) -> tuple[Structure, Structure]:
     try:
         call, tensors = prepare(request)
     except CannotPlanError as error:
-        fall_back(cell, "runs in the plain loop, one step after another", error.reason)
+        fall_back(request.subject, "runs in the plain loop, one step after another", error.reason)
         return plain.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
     if call.plan.unchecked:
         _check_values(request, call)
     strict = is_strict()
     if strict:  # before any work is done
-        _say_interpreted(cell, call)
+        _say_interpreted(request.subject, call)
     random = RandomState(call.layout.device) if call.plan.is_random else None
     try:
         results = run_call(call, tensors)
@@ -58,9 +58,9 @@ def run(request: Request) -> tuple[Structure, Structure]:
         found = plain.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
         if strict:
             raise
-        report_fault(cell, error)
+        report_fault(request.subject, error)
         return found
-    _say_interpreted(cell, call)  # a compiler may have failed only now
+    _say_interpreted(request.subject, call)  # a compiler may have failed only now
     outputs = call.plan.trace.output_kind
     first = len(outputs.leaves)
     return outputs.unflatten(results[:first]), unflatten_as(request.state, results[first:])

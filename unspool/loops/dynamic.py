@@ -8,7 +8,7 @@ from unspool.dynamo import called_as_it_is
 from unspool.engine import Memory
 from unspool.flags import check_flag
 from unspool.loops.arguments import as_sequences, scope_name
-from unspool.structure import Structure, map_structure
+from unspool.structure import Structure, map_tensors
 
 
 @called_as_it_is
@@ -88,4 +88,4 @@ def dynamic_rnn(
 
 def to_major(outputs: Structure, time_major: bool) -> Structure:
     """Time-major outputs in the order the caller asked for."""
-    return outputs if time_major else map_structure(lambda leaf: leaf.transpose(0, 1), outputs)
+    return outputs if time_major else map_tensors(lambda leaf: leaf.transpose(0, 1), outputs)
