@@ -212,7 +212,7 @@ def test_what_torch_says_is_pointwise_is(op: Op) -> None:
         assert op.kind in POINTWISE
 
 
-def test_an_operation_has_one_row() -> None:
+def test_an_operation_has_one_step() -> None:
     with pytest.raises(ValueError, match=r"aten\.tanh\.default is in the table already"):
         register(Op(aten.tanh.default, OpKind.POINTWISE, aligned))
 

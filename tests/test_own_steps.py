@@ -228,6 +228,28 @@ def test_what_an_empty_loop_puts_out_is_found_without_a_trace_of_it(length: int)
         assert noisy.calls == 0
 
 
+def test_an_empty_loop_of_a_step_that_holds_a_memory_of_the_batch() -> None:
+    memory = torch.randn(BATCH, 7, UNITS, dtype=torch.float64)
+    cell = unspool.cell(lambda x, h: ((memory * h[:, None]).sum(2), h))
+    outputs, _ = unspool.dynamic_rnn(cell, inputs(), [0] * BATCH, zeros())
+    assert outputs.shape == (BATCH, TIME, 7)
+
+
+def test_an_empty_loop_does_not_make_the_weights_of_lazy_layers() -> None:
+    class Lazy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read = nn.LazyLinear(UNITS)
+
+        def forward(self, x: Tensor, h: Tensor) -> Any:
+            return (h, self.read(x)), h
+
+    step = Lazy()
+    outputs, _ = unspool.dynamic_rnn(unspool.cell(step), torch.zeros(BATCH, 0, DEPTH), None, torch.zeros(BATCH, 2))
+    assert [leaf.shape for leaf in outputs] == [(BATCH, 0, 2), (BATCH, 0, UNITS)]
+    assert isinstance(step.read.weight, nn.UninitializedParameter)
+
+
 def test_an_empty_loop_of_a_step_that_looks_at_values_runs_it_on_zeros() -> None:
     def step(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         return (h.argmax(1) if float(x.sum()) == 0 else h), h

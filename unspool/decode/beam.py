@@ -49,7 +49,7 @@ class BeamSearchDecoder(Decoder):
     end token does not count in the length yet, and coverage counts once a sequence has ended.
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call.
         embedding: what turns tokens into inputs: a matrix `[tokens, depth]`, an `nn.Embedding`, or a function of token
             ids `[batch, beam]` that returns `[batch, beam, ...]`.
         start_tokens: the token each row starts from, `[batch]`.

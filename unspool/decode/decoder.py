@@ -135,7 +135,7 @@ class BasicDecoder(Decoder):
         finished, inputs, state = helper.next_inputs(time, output, state, sample_id)
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call.
         helper: a `Helper`: what the samples and the next inputs are.
         initial_state: where the cell starts.
         output_layer: applied to the cell's output before anything is sampled: any function, such as `nn.Linear`. It is

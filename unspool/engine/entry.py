@@ -19,7 +19,7 @@ from unspool import forking as forking  # at once: a fork before the first plan 
 
 if TYPE_CHECKING:
     from unspool.engine.explain.explain import explain as explain
-    from unspool.engine.guards.one_row import outputs_of_a_step as outputs_of_a_step
+    from unspool.engine.guards.one_step import outputs_of_a_step as outputs_of_a_step
     from unspool.engine.run import run as run
     from unspool.engine.stepper import Stepper as Stepper
 
@@ -27,7 +27,7 @@ _MODULES = {
     "run": "unspool.engine.run",
     "explain": "unspool.engine.explain.explain",
     "Stepper": "unspool.engine.stepper",
-    "outputs_of_a_step": "unspool.engine.guards.one_row",
+    "outputs_of_a_step": "unspool.engine.guards.one_step",
 }
 
 

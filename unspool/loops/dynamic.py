@@ -36,12 +36,15 @@ def dynamic_rnn(
     its padding, whatever stands there.
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
-        inputs: a tensor `[batch, time, depth...]`, or a nested structure of such tensors; the cell sees the same
-            structure without the time axis.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call;
+            `unspool.cell` makes one of any step.
+        inputs: a tensor `[batch, time, ...]`, or a nested structure of such tensors; the cell sees the same structure
+            without the time axis. `StepIndex()` among them is the number of the step.
         sequence_length: the length of each row, ints in [0, time]; None for full length.
-        initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None.
+        initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None. It
+            is needed where the cell does not know its size.
         dtype: the dtype of the zero state and the outputs; needed without `initial_state`, or if it has several.
+            Outputs of a cell that does not know their size have the dtypes that its step gives them.
         parallel_iterations: how many steps are worked on at once, where they need not wait for each other. More
             make larger matrix products and need more space to work. By default 32, or more on a CPU where the batch is
             small. It never changes the result.
@@ -53,7 +56,8 @@ def dynamic_rnn(
             `Checkpoint(every=N)`. By default `Keep()` on a CPU and `Recompute()` on a GPU. It never changes the result.
 
     Returns:
-        The outputs, in the structure of `cell.output_size`, each `[batch, time] + size`, and the final state.
+        The outputs, in the structure of `cell.output_size`, each `[batch, time] + size`, and the final state. Where the
+        size is not known, the structure is the step's, with None where it puts out None.
 
     Raises:
         TypeError: if `cell` is no cell, a length is no int, `memory` is no policy, or another container stands where

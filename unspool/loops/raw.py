@@ -50,7 +50,8 @@ def raw_rnn(
             time       += 1
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call;
+            `unspool.cell` makes one of any step.
         loop_fn: `loop_fn(time, cell_output, cell_state, loop_state)` returns `(finished, next_input, next_state, emit,
             next_loop_state)`. The first call, with time 0 and None for the rest, gives the first input and state, a
             template of what will be emitted (without its batch dimension; None for the cell's output) and a loop state

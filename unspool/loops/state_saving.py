@@ -43,7 +43,8 @@ def static_state_saving_rnn(
         state_saver.save_state(state_name, state.detach())
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call;
+            `unspool.cell` makes one of any step.
         inputs: a list of steps, as in `static_rnn`.
         state_saver: an object with `state(name)` and `save_state(name, value)`; it is given values without their
             history, so that backpropagation ends where a call began.

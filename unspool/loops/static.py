@@ -42,8 +42,10 @@ def static_rnn(
             outputs.append(output)
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
-        inputs: a list of steps, each a tensor `[batch, depth...]` or a nested structure of such tensors.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call;
+            `unspool.cell` makes one of any step.
+        inputs: a list of steps, each a tensor `[batch, ...]` or a nested structure of such tensors. `StepIndex()` among
+            them is the number of the step.
         initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None.
         dtype: the dtype of the zero state and of zero outputs; needed without `initial_state`.
         sequence_length: the length of each row, ints in [0, len(inputs)]; None for full length. Past its length a

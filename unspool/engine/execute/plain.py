@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.engine.guards.one_row import outputs_of_a_step
+from unspool.engine.guards.one_step import outputs_of_a_step
 from unspool.outputs import Outputs
 from unspool.step import CheckedCell, Rows, attach, gradient_sources
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
@@ -40,7 +40,7 @@ def run(
     if longest == 0:
         sources = gradient_sources(cell, inputs, state)
         outputs = Outputs.declared(cell.output_size, output_dtype) or outputs_of_a_step(
-            cell, map_structure(lambda leaf: leaf.new_zeros((1, *leaf.shape[2:])), inputs), state
+            cell, map_structure(lambda leaf: leaf.new_zeros((batch_size, *leaf.shape[2:])), inputs), state
         )
         return attach(outputs.zeros((steps, batch_size), device), sources), attach(state, sources)
 

@@ -66,15 +66,15 @@ def flops(instruction: Instruction) -> int:
     True
     """
     if instruction.operation is aten.mv.default:
-        return 2 * math.prod(_one_row(instruction.arguments[0]))
+        return 2 * math.prod(_one_step(instruction.arguments[0]))
     formula: Any = flop_registry.get(getattr(instruction.operation, "overloadpacket", None))
     if formula is None:
         return 0
-    results = [_one_row(each) for each in instruction.results]
-    return formula(*map(_one_row, instruction.arguments), out_val=results[0] if len(results) == 1 else results)
+    results = [_one_step(each) for each in instruction.results]
+    return formula(*map(_one_step, instruction.arguments), out_val=results[0] if len(results) == 1 else results)
 
 
-def _one_row(argument: Any) -> Any:
+def _one_step(argument: Any) -> Any:
     """A tensor's shape for one row; anything else as it is."""
     if not isinstance(argument, Value):
         return argument

@@ -134,8 +134,8 @@ class Row:
         kept = [each for each in range(len(ref.shape)) if each != dim]
         target = self.new(name, torch.int64, [ref.shape[each] for each in kept])
         product = self._made.get(value)
-        one_row = dim == len(ref.shape) - 1 and ref.size == ref.shape[dim] and ref.buffer.dtype == torch.float32
-        if product is not None and one_row and self._uses[value] == 1:
+        one_step = dim == len(ref.shape) - 1 and ref.size == ref.shape[dim] and ref.buffer.dtype == torch.float32
+        if product is not None and one_step and self._uses[value] == 1:
             place = self.statements.index(product)
             self.statements[place] = Largest(target, product.left, product.matrix, product.added, product.source)
         else:

@@ -1,8 +1,9 @@
-"""One step on one row, to see what it puts out, which leaves everything as it was."""
+"""One step that nobody asked for, to see what it puts out, which leaves everything as it was."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import copy
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -12,30 +13,33 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.generators import generators_restored
-from unspool.engine.guards.nodes import CannotGuardError
 from unspool.engine.guards.restoring import restored
 from unspool.outputs import Outputs
 from unspool.step import step
-from unspool.structure import Structure, map_structure
+from unspool.structure import Structure, flatten, map_structure
 
 
 def outputs_of_a_step(cell: Any, inputs: Structure, state: Structure) -> Outputs:
-    """What a step puts out for one row, where no step runs that would show it: all sequences are empty.
+    """What a step puts out, where none runs that would show it: all sequences are empty.
 
     It is run without values. A step that looks at values has zeros to look at: it runs without gradients, and
-    attributes, buffers and generators are put back.
+    attributes, buffers and generators are put back. An empty batch has one row for it.
 
     Args:
-        cell: the cell.
-        inputs: of one step, with one row.
-        state: with any rows.
+        cell: the cell, built.
+        inputs: of one step.
+        state: the state.
     """
-    given = map_structure(lambda leaf: _one_row(leaf), (inputs, state))
+    rows = flatten(inputs)[0].shape[0] or 1
+    given = map_structure(lambda leaf: _zeros(leaf, rows), (inputs, state))
+    ways: Sequence[FakeTensorMode | None] = (FakeTensorMode(allow_non_fake_inputs=True), None)
     try:
         fingerprint = Fingerprint(cell)
-    except CannotGuardError:
-        fingerprint = None
-    for values in (FakeTensorMode(allow_non_fake_inputs=True), None):
+    except Exception:
+        # What cannot be followed cannot be put back. Lazy layers are among it, which make their weights in their first
+        # step: that is not this one.
+        cell, fingerprint, ways = copy.deepcopy(cell), None, (None,)
+    for values in ways:
         with _unchanged(fingerprint), torch.no_grad(), values or nullcontext():
             try:
                 output, _ = step(cell, *given)
@@ -43,12 +47,12 @@ def outputs_of_a_step(cell: Any, inputs: Structure, state: Structure) -> Outputs
                 if values is None:
                     raise
             else:
-                return Outputs.of(output, 1)
+                return Outputs.of(output, rows)
     raise AssertionError
 
 
-def _one_row(leaf: Any) -> Any:
-    return leaf.new_zeros((1, *leaf.shape[1:])) if isinstance(leaf, Tensor) and leaf.dim() else leaf
+def _zeros(leaf: Any, rows: int) -> Any:
+    return leaf.new_zeros((rows, *leaf.shape[1:])) if isinstance(leaf, Tensor) and leaf.dim() else leaf
 
 
 @contextmanager
