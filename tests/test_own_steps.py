@@ -258,6 +258,34 @@ def test_an_empty_loop_of_a_step_that_looks_at_values_runs_it_on_zeros() -> None
     assert (outputs.shape, outputs.dtype) == ((0, 3), torch.int64)
 
 
+@pytest.mark.parametrize("wrapper", [lambda c: unspool.OutputProjectionWrapper(c, 3), unspool.HighwayWrapper])
+def test_who_needs_an_output_size_says_so(wrapper: Any) -> None:
+    with pytest.raises(ValueError, match=r"is not known: give unspool\.cell its output_size"):
+        unspool.dynamic_rnn(wrapper(unspool.cell(Step(""))), inputs(), None, zeros())
+    stack = unspool.MultiRNNCell([unspool.cell(Step("")), unspool.GRUCell(3)])
+    with pytest.raises(ValueError, match=r"is not known: give unspool\.cell its output_size"):
+        unspool.dynamic_rnn(stack, inputs(), None, (zeros(), zeros(3)))
+
+
+def test_a_cell_by_its_looks_needs_no_zero_state_where_it_is_given_one() -> None:
+    class Bare:
+        state_size = output_size = UNITS
+
+        def __call__(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+            h = torch.tanh(h + x.sum(1, keepdim=True))
+            return h, h
+
+    check(Bare(), Bare(), inputs(), zeros(), [])
+    x, h = inputs(), zeros()
+    unspool.bidirectional_dynamic_rnn(Bare(), Bare(), x, LENGTHS, h, h)
+    steps = list(x.unbind(1))
+    unspool.stack_bidirectional_rnn([Bare()], [Bare()], steps, [h], [h])
+    with pytest.raises(TypeError, match="'zero_state' or 'get_initial_state' is required"):
+        unspool.dynamic_rnn(Bare(), x, dtype=torch.float64)
+    with pytest.raises(TypeError, match=r"'cell_bw' .*'zero_state' or 'get_initial_state' is required"):
+        unspool.bidirectional_dynamic_rnn(Bare(), Bare(), x, None, h, dtype=torch.float64)
+
+
 # -- outputs ----------------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -81,7 +82,7 @@ class Outputs:
         remaining = iter(tensors)
         return map_structure(lambda leaf: None if leaf is None else next(remaining), self.sizes)
 
-    @property
+    @cached_property
     def _is_whole(self) -> bool:
         return all(leaf is not None for leaf in flatten(self.sizes))
 

@@ -19,6 +19,9 @@ from unspool.structure import Structure, flatten, map_structure
 class _Unknown(Enum):
     UNKNOWN = "unknown"
 
+    def __repr__(self) -> str:
+        return "unknown"
+
 
 UNKNOWN: Final = _Unknown.UNKNOWN
 """The size of a cell that was not told it: its state is what a loop is given, its output what its step puts out."""

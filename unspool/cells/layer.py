@@ -13,6 +13,7 @@ from unspool.cells.building import Initializer, UnbuiltWeight
 from unspool.cells.cell import RNNCell
 from unspool.dtypes import may_mix
 from unspool.flags import checks_flags
+from unspool.sizes import UNKNOWN
 from unspool.structure import Structure, describe, flatten
 from unspool.tracers import static_shape
 
@@ -148,6 +149,8 @@ def check_units(name: str, units: Any) -> int:
 
 def check_width(input_size: Any, name: str) -> int:
     """`input_size` as an int, for cells that take one matrix; raises `ValueError` for anything else."""
+    if input_size is UNKNOWN:
+        raise ValueError(f"{name}: the size of what it is given is not known: give unspool.cell its output_size")
     width: Any = input_size[0] if isinstance(input_size, torch.Size) and len(input_size) == 1 else input_size
     try:
         return operator.index(width)

@@ -14,8 +14,10 @@ from unspool.structure import Structure, describe
 _STEPS = {nn.LSTMCell.forward, nn.GRUCell.forward, nn.RNNCell.forward}
 
 
-def as_cell(name: str, cell: Any) -> Any:
+def as_cell(name: str, cell: Any, *, starts: bool = True) -> Any:
     """`cell` (the argument `name`), or a cell of it, if it is one of torch's.
+
+    `starts` says that its initial state is needed, since the caller has none.
 
     Raises:
         TypeError: if it is neither; for what can be called it says how to make a cell of it.
@@ -23,7 +25,7 @@ def as_cell(name: str, cell: Any) -> Any:
     if is_torch_cell(cell):
         return TorchCell(cell)
     try:
-        assert_like_rnncell(name, cell)
+        assert_like_rnncell(name, cell, starts=starts)
     except TypeError as error:
         if isinstance(cell, type) or not callable(cell):
             raise

@@ -77,7 +77,7 @@ def as_sequences(
     state_name: str = "initial_state",
 ) -> Sequences:
     """The arguments of `dynamic_rnn`, converted and checked."""
-    given = as_cell(cell_name, cell)
+    given = as_cell(cell_name, cell, starts=initial_state is None)
     if isinstance(inputs, PackedSequence):
         raise TypeError("inputs is a PackedSequence: give the padded tensor and its lengths as sequence_length instead")
     numbers = counted(inputs)

@@ -18,7 +18,8 @@ def both_directions(
     make: Callable[..., Call], fw: tuple[Any, Structure], bw: tuple[Any, Structure]
 ) -> tuple[Call, Call]:
     """`make(cell, initial_state, ...)` of both directions, told the names of their arguments; neither is run yet."""
-    fw, bw = (as_cell("cell_fw", fw[0]), fw[1]), (as_cell("cell_bw", bw[0]), bw[1])
+    for name, (cell, initial_state) in (("cell_fw", fw), ("cell_bw", bw)):
+        as_cell(name, cell, starts=initial_state is None)
     forwards = make(*fw, cell_name="cell_fw", state_name="initial_state_fw")
     backwards = make(*bw, cell_name="cell_bw", state_name="initial_state_bw")
     return forwards, backwards
@@ -69,8 +70,9 @@ def bidirectional_layers(
             continue
         if not isinstance(states, list) or len(states) != len(cells_fw):  # pyright: ignore[reportUnknownArgumentType]
             raise ValueError(f"{name} must be a list of {len(cells_fw)} states, one per layer, but is {states!r}")
-    cells_fw = [as_cell(f"cells_fw[{k}]", cell) for k, cell in enumerate(cells_fw)]
-    cells_bw = [as_cell(f"cells_bw[{k}]", cell) for k, cell in enumerate(cells_bw)]
+    fw, bw = initial_states_fw is None, initial_states_bw is None
+    cells_fw = [as_cell(f"cells_fw[{k}]", cell, starts=fw) for k, cell in enumerate(cells_fw)]
+    cells_bw = [as_cell(f"cells_bw[{k}]", cell, starts=bw) for k, cell in enumerate(cells_bw)]
     for cell_fw, cell_bw in zip(cells_fw, cells_bw, strict=True):
         check_can_be_joined(cell_fw, cell_bw)
     none = [None] * len(cells_fw)

@@ -37,7 +37,7 @@ def dynamic_rnn(
 
     Args:
         cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call;
-            `unspool.cell` makes one of any step.
+            `unspool.cell` makes one of any step. `zero_state` is needed only without an `initial_state`.
         inputs: a tensor `[batch, time, ...]`, or a nested structure of such tensors; the cell sees the same structure
             without the time axis. `StepIndex()` among them is the number of the step.
         sequence_length: the length of each row, ints in [0, time]; None for full length.

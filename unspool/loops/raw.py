@@ -79,7 +79,7 @@ def raw_rnn(
     >>> emits.stack().shape
     torch.Size([5, 2, 4])
     """
-    cell = as_cell("cell", cell)
+    cell = as_cell("cell", cell, starts=False)
     if not callable(loop_fn):
         raise TypeError(f"loop_fn must be callable, but is {loop_fn!r}")
     check_parallel_iterations(parallel_iterations)

@@ -68,7 +68,7 @@ def static_state_saving_rnn(
     >>> bool((shelf["h"] == state).all()), shelf["h"].requires_grad
     (True, False)
     """
-    given = as_cell("cell", cell)
+    given = as_cell("cell", cell, starts=False)
     for method in ("state", "save_state"):
         if not callable(getattr(state_saver, method, None)):
             raise TypeError(f"state_saver must have a method {method!r}, but is {state_saver!r}")

@@ -43,7 +43,7 @@ def static_rnn(
 
     Args:
         cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call;
-            `unspool.cell` makes one of any step.
+            `unspool.cell` makes one of any step. `zero_state` is needed only without an `initial_state`.
         inputs: a list of steps, each a tensor `[batch, ...]` or a nested structure of such tensors. `StepIndex()` among
             them is the number of the step.
         initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None.
@@ -160,7 +160,7 @@ def as_chain(
     state_name: str = "initial_state",
 ) -> Chain:
     """The arguments of `static_rnn`, converted and checked."""
-    given = as_cell(cell_name, cell)
+    given = as_cell(cell_name, cell, starts=initial_state is None)
     if type(inputs) not in (list, tuple):
         raise TypeError(f"inputs must be a list with one entry per step, but is {describe(inputs)}")
     if not inputs:
