@@ -24,7 +24,7 @@ def gru(**kwargs: Any) -> GRUCell:
 # -- dynamic_rnn, in the order of the checks ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("no_cell", [None, 3, "lstm", nn.Linear(3, 3), nn.LSTMCell(3, 3), object(), GRUCell])
+@pytest.mark.parametrize("no_cell", [None, 3, "lstm", nn.Linear(3, 3), nn.LSTM(3, 3), object(), GRUCell])
 def test_what_is_no_cell_is_a_type_error_naming_the_argument(no_cell: Any) -> None:
     with pytest.raises(TypeError, match=r"The argument 'cell' .*is not an RNNCell"):
         dynamic_rnn(no_cell, X, dtype=torch.float32)
@@ -36,6 +36,12 @@ def test_the_message_lists_what_a_cell_is_missing() -> None:
 
     with pytest.raises(TypeError, match=r"'state_size' is missing, 'zero_state' or .* is required, it is not callable"):
         dynamic_rnn(Half(), X, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("step", [nn.Linear(3, 3), lambda x, h: (h, h)])
+def test_what_could_be_a_step_is_told_what_makes_a_cell_of_it(step: Any) -> None:
+    with pytest.raises(TypeError, match=r"is not an RNNCell.*; if it is one step, unspool\.cell makes a cell of it"):
+        dynamic_rnn(step, X, dtype=torch.float32)
 
 
 def test_no_inputs_is_a_value_error() -> None:
@@ -71,7 +77,7 @@ def test_lengths_that_are_no_numbers_are_a_type_error() -> None:
         dynamic_rnn(gru(), X, ["a", "b"], dtype=torch.float32)
 
 
-@pytest.mark.parametrize("inputs", [torch.zeros(3), torch.zeros(()), [1.0, 2.0]])
+@pytest.mark.parametrize("inputs", [torch.zeros(3), torch.zeros(()), [1.0, 2.0], {"x": X, "y": torch.zeros(2)}])
 def test_inputs_of_rank_below_two_are_a_value_error(inputs: Any) -> None:
     with pytest.raises(ValueError, match="Expected inputs to have rank at least 2, but got shape"):
         dynamic_rnn(gru(), inputs, dtype=torch.float32)
@@ -82,7 +88,7 @@ def test_neither_initial_state_nor_dtype_is_a_value_error() -> None:
         dynamic_rnn(gru(), X)
 
 
-def test_the_missing_dtype_is_told_before_the_missing_rank() -> None:
+def test_the_missing_dtype_is_told_before_the_missing_depth() -> None:
     with pytest.raises(ValueError, match="you must give a dtype"):
         dynamic_rnn(gru(), torch.zeros(2, 3))
 
@@ -108,20 +114,27 @@ def test_negative_parallel_iterations_are_a_type_error() -> None:
         dynamic_rnn(gru(), X, dtype=torch.float32, parallel_iterations=-1)
 
 
-def test_inputs_of_rank_two_are_a_value_error() -> None:
+@pytest.mark.parametrize("cell", [gru(), gru(input_size=3)], ids=["new", "built"])
+def test_inputs_without_a_depth_are_a_value_error_of_a_cell_that_needs_one(cell: GRUCell) -> None:
     with pytest.raises(
-        ValueError, match=r"must have rank at least 3, \[batch, time, depth...\], but got shape \[2, 3\]"
+        ValueError,
+        match=r"gru_cell: inputs have shape \[2\], but expected ndim=2: .* a loop are \[batch, time, depth\]",
     ):
-        dynamic_rnn(gru(), torch.zeros(2, 3), dtype=torch.float32)
+        dynamic_rnn(cell, torch.zeros(2, 3), dtype=torch.float32)
 
 
-def test_token_ids_of_rank_two_are_told_what_they_need() -> None:
-    with pytest.raises(ValueError, match=r"rank at least 3.*token ids need a last axis: ids\.unsqueeze\(-1\)"):
-        dynamic_rnn(unspool.EmbeddingWrapper(gru(), 9, 4), torch.zeros(2, 3, dtype=torch.int64), dtype=torch.float32)
+def test_token_ids_need_no_depth() -> None:
+    ids = torch.randint(9, (2, 3))
+    cell = unspool.EmbeddingWrapper(gru(), 9, 4)
+    outputs, _ = dynamic_rnn(cell, ids, [3, 1], dtype=torch.float32)
+    expected, _ = dynamic_rnn(cell, ids[..., None], [3, 1], dtype=torch.float32)
+    assert torch.equal(outputs, expected)
 
 
 def test_a_list_of_steps_is_told_where_to_go() -> None:
-    with pytest.raises(ValueError, match=r"rank at least 3.*for a list of steps there is static_rnn"):
+    with pytest.raises(
+        TypeError, match=r"gru_cell: inputs must be one tensor.*for a list of steps there is static_rnn"
+    ):
         dynamic_rnn(gru(), [torch.zeros(2, 3)] * 4, dtype=torch.float32)
 
 
@@ -229,8 +242,8 @@ def test_containers_of_a_state_are_compared_with_what_the_cell_returns() -> None
 
 
 def test_the_rank_of_the_inputs_is_told_before_the_containers_of_a_state() -> None:
-    with pytest.raises(ValueError, match="must have rank at least 3"):
-        dynamic_rnn(LSTMCell(5), torch.zeros(2, 3), initial_state=(torch.zeros(2, 5), torch.zeros(2, 5)))
+    with pytest.raises(ValueError, match="to have rank at least 2"):
+        dynamic_rnn(LSTMCell(5), torch.zeros(2), initial_state=(torch.zeros(2, 5), torch.zeros(2, 5)))
 
 
 def test_none_inside_an_initial_state_is_a_value_error() -> None:

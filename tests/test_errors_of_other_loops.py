@@ -40,8 +40,13 @@ def test_static_rnn_refuses_empty_inputs() -> None:
         static_rnn(gru(), [], dtype=torch.float32)
 
 
-def test_static_rnn_refuses_steps_of_rank_below_two() -> None:
-    with pytest.raises(ValueError, match=r"must have rank at least 2, but one has shape \[2\]"):
+def test_static_rnn_refuses_steps_without_rows() -> None:
+    with pytest.raises(ValueError, match=r"must have rank at least 1, \[batch, ...\], but one has shape \[\]"):
+        static_rnn(gru(), [torch.zeros(2, 3), torch.zeros(())], dtype=torch.float32)
+
+
+def test_a_cell_that_needs_a_depth_refuses_steps_without_one() -> None:
+    with pytest.raises(ValueError, match=r"gru_cell: inputs have shape \[2\], but expected ndim=2"):
         static_rnn(gru(), [torch.zeros(2, 3), torch.zeros(2)], dtype=torch.float32)
 
 

@@ -252,6 +252,37 @@ WRONG = {
         "rank at least 3",
         lambda x: tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(2), x[0], dtype=tf.float64),
     ),
+    "rank of token ids": (
+        ValueError,
+        "rank at least 3",
+        lambda x: tf.nn.dynamic_rnn(
+            tf.contrib.rnn.EmbeddingWrapper(tf.nn.rnn_cell.GRUCell(2), 9, 4),
+            tf.placeholder(tf.int32, [BATCH, 3]),
+            dtype=tf.float64,
+        ),
+    ),
+    "rank of one of two": (
+        ValueError,
+        "rank at least 3",
+        lambda x: tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(2), (x, x[:, :, 0]), dtype=tf.float64),
+    ),
+    "rank in both directions": (
+        ValueError,
+        "rank at least 3",
+        lambda x: tf.nn.bidirectional_dynamic_rnn(
+            tf.nn.rnn_cell.GRUCell(2), tf.nn.rnn_cell.GRUCell(2), x[0], dtype=tf.float64
+        ),
+    ),
+    "rank of a step": (
+        ValueError,
+        r"must be \[batch, depth...\]",
+        lambda x: tf.nn.static_rnn(tf.nn.rnn_cell.GRUCell(2), [x[:, 0], x[:, 0, 0]], dtype=tf.float64),
+    ),
+    "torch's own cell": (
+        TypeError,
+        "is not an RNNCell",
+        lambda x: tf.nn.dynamic_rnn(torch.nn.GRUCell(3, 2), x, dtype=tf.float64),
+    ),
     "lengths": (
         ValueError,
         "must be a vector",

@@ -1,5 +1,6 @@
 """unspool runs any recurrent cell through time: TensorFlow 1's RNN system, rebuilt for PyTorch."""
 
+from unspool.cells.adapter import cell
 from unspool.cells.basic import BasicRNNCell
 from unspool.cells.cell import RNNCell
 from unspool.cells.gru import GRUCell
@@ -65,6 +66,7 @@ from unspool.loops.stack_bidirectional_dynamic import stack_bidirectional_dynami
 from unspool.loops.state_saving import static_state_saving_rnn
 from unspool.loops.static import static_rnn
 from unspool.loops.static_bidirectional import static_bidirectional_rnn
+from unspool.loops.step_index import StepIndex
 from unspool.tensor_array import TensorArray
 
 __version__ = "0.1.0"
@@ -115,6 +117,7 @@ __all__ = [
     "ScheduledEmbeddingTrainingHelper",
     "ScheduledOutputTrainingHelper",
     "SequenceLoss",
+    "StepIndex",
     "Stream",
     "StreamPosition",
     "StrictError",
@@ -122,6 +125,7 @@ __all__ = [
     "TrainingHelper",
     "WeightsMismatchError",
     "bidirectional_dynamic_rnn",
+    "cell",
     "dynamic_decode",
     "dynamic_rnn",
     "explain",

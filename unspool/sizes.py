@@ -7,12 +7,24 @@ tensors. The batch dimension is never part of a size.
 from __future__ import annotations
 
 import operator
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from unspool.structure import Structure, flatten, map_structure
+
+
+class _Unknown(Enum):
+    UNKNOWN = "unknown"
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN: Final = _Unknown.UNKNOWN
+"""The size of a cell that was not told it: its state is what a loop is given, its output what its step puts out."""
 
 
 def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
@@ -25,6 +37,8 @@ def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
         return (size,)
     if isinstance(size, torch.Size):
         shape = tuple(size)
+    elif size is UNKNOWN:
+        raise ValueError(f"{name} is needed here, but the cell was not told it: give unspool.cell its size")
     else:
         try:
             shape = (operator.index(size),)

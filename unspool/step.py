@@ -9,8 +9,16 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from unspool.dtypes import may_mix
-from unspool.sizes import shape_of
-from unspool.structure import Structure, check_same_structure, describe, flatten, map_structure, unflatten_as
+from unspool.outputs import Outputs
+from unspool.structure import (
+    Structure,
+    check_same_structure,
+    describe,
+    flatten,
+    map_structure,
+    map_tensors,
+    unflatten_as,
+)
 from unspool.tracers import has_values, onlooker, static_shape
 
 
@@ -30,34 +38,40 @@ class CheckedCell:
     """A cell whose output must be what its `output_size` says, and its new state like the old one.
 
     As in TensorFlow, the containers of the output must be those of `output_size` only where there are lengths
-    (`same_containers`); else the output is put into them.
+    (`same_containers`); else the output is put into them. Where the size is not known, all outputs must be like the
+    first.
     """
 
-    def __init__(self, cell: Any, batch_size: int, output_dtype: torch.dtype, *, same_containers: bool) -> None:
-        self._cell, self._output_size, self._same_containers = cell, cell.output_size, same_containers
-        self._dtype = output_dtype
-        self._shapes = [(batch_size, *shape_of(size, "cell.output_size")) for size in flatten(cell.output_size)]
+    def __init__(self, cell: Any, batch_size: int, output_dtype: torch.dtype | None, *, same_containers: bool) -> None:
+        self._cell, self._batch_size, self._same_containers = cell, batch_size, same_containers
+        self.outputs = Outputs.declared(cell.output_size, output_dtype)
+        """What the outputs are; None until the first one shows it."""
+        self._expectation = "its first output was" if self.outputs is None else "cell.output_size says"
 
     def __call__(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step."""
         output, new_state = step(self._cell, inputs, state)
-        if self._same_containers:
+        if self.outputs is None:
+            self.outputs = Outputs.of(output, self._batch_size)
+        elif self._same_containers:
             self.check_containers(output)
-        leaves = flatten(output)
-        if len(leaves) != len(self._shapes):
+        outputs = self.outputs
+        leaves = outputs.flatten(output)
+        if len(leaves) != len(outputs.leaves):
             raise ValueError(
-                f"the cell's output has {len(leaves)} tensors, but cell.output_size has {len(self._shapes)}"
+                f"the cell's output has {len(leaves)} tensors, but {outputs.name} has {len(outputs.leaves)}"
             )
         leaves = [
-            checked(leaf, shape, self._dtype, "the cell's output", "cell.output_size says")
-            for leaf, shape in zip(leaves, self._shapes, strict=True)
+            checked(leaf, (self._batch_size, *shape), dtype, "the cell's output", self._expectation)
+            for leaf, (shape, dtype) in zip(leaves, outputs.leaves, strict=True)
         ]
         new_state = checked_like(state, new_state, "the cell's new state", "its state")
-        return unflatten_as(self._output_size, leaves), new_state
+        return outputs.unflatten(leaves), new_state
 
     def check_containers(self, output: Structure) -> None:
         """Raises unless an output has the containers of `output_size`."""
-        check_same_structure(self._output_size, output, name="the cell's output", like="cell.output_size")
+        if self.outputs is not None:
+            self.outputs.check_containers(output)
 
 
 def checked_like(old: Structure, new: Structure, name: str, like: str) -> Structure:
@@ -136,7 +150,7 @@ class Rows:
         if not self.fixed:
             given = inputs, map_structure(self._unless_all_are_empty, given)
         output, new_state = cell(*given)
-        output = map_structure(lambda new: select_rows(alive, new, new.new_zeros(())), output)
+        output = map_tensors(lambda new: select_rows(alive, new, new.new_zeros(())), output)
         return output, map_structure(lambda new, old: select_rows(alive, new, old), new_state, state)
 
     def _unless_all_are_empty(self, leaf: Any) -> Any:

@@ -86,6 +86,11 @@ def map_structure(function: Callable[..., Any], structure: Structure, *others: S
     return unflatten_as(structure, leaves)
 
 
+def map_tensors(function: Callable[[Any], Any], structure: Structure) -> Structure:
+    """`map_structure` of outputs, which may have None where there is nothing."""
+    return map_structure(lambda leaf: None if leaf is None else function(leaf), structure)
+
+
 def is_leaf(structure: Structure) -> bool:
     """Whether `structure` is a single leaf."""
     return optree.tree_is_leaf(structure, none_is_leaf=True)

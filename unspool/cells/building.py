@@ -31,6 +31,9 @@ def witnessed_initializers() -> Generator[dict[Tensor, Initializer], None, None]
         _witness.reset(token)
 
 
+_NOTHING = torch.empty(0)
+
+
 class Buildable(nn.Module):
     """A module built at first use, after torch's conventions for lazy modules.
 
@@ -53,6 +56,10 @@ class Buildable(nn.Module):
         # Goes wherever the module goes: what has changed about it by the time of `build` was asked for.
         self._blank = torch.empty(0)
         self._unmoved = (self._blank.dtype, self._blank.device)
+
+    def has_nothing_to_build(self) -> None:
+        """Says that no weights will ever be made. All such modules are alike to a guard, which compares identities."""
+        self.built, self._blank = True, _NOTHING
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -13,6 +13,7 @@ from unspool.cells.building import Initializer, UnbuiltWeight
 from unspool.cells.cell import RNNCell
 from unspool.dtypes import may_mix
 from unspool.flags import checks_flags
+from unspool.sizes import UNKNOWN
 from unspool.structure import Structure, describe, flatten
 from unspool.tracers import static_shape
 
@@ -95,12 +96,14 @@ class LayerRNNCell(RNNCell):
 def check_matrix(name: str, inputs: Any, kernel: Tensor | None = None, depth: int | None = None) -> None:
     """Raises unless `inputs` is a floating-point matrix; given a kernel, of its dtype and depth (or the one given)."""
     if not isinstance(inputs, Tensor):
-        raise TypeError(f"{name}: inputs must be one tensor, but are {describe(inputs)}")
+        hint = "; for a list of steps there is static_rnn" if type(inputs) is list else ""
+        raise TypeError(f"{name}: inputs must be one tensor, but are {describe(inputs)}{hint}")
     if not (inputs.is_floating_point() or inputs.is_complex()):
         hint = "convert them, or give token ids to an EmbeddingWrapper"
         raise ValueError(f"{name}: RNN cell only supports floating point inputs, but got {inputs.dtype}; {hint}")
     if inputs.dim() != 2:
-        raise ValueError(f"{name}: inputs have shape {list(inputs.shape)}, but expected ndim=2: [batch, depth]")
+        hint = "; those of a loop are [batch, time, depth]" if inputs.dim() == 1 else ""
+        raise ValueError(f"{name}: inputs have shape {list(inputs.shape)}, but expected ndim=2: [batch, depth]{hint}")
     if kernel is None:
         return
     depth, found = static_shape(kernel)[0] if depth is None else depth, static_shape(inputs)[1]
@@ -146,6 +149,8 @@ def check_units(name: str, units: Any) -> int:
 
 def check_width(input_size: Any, name: str) -> int:
     """`input_size` as an int, for cells that take one matrix; raises `ValueError` for anything else."""
+    if input_size is UNKNOWN:
+        raise ValueError(f"{name}: the size of what it is given is not known: give unspool.cell its output_size")
     width: Any = input_size[0] if isinstance(input_size, torch.Size) and len(input_size) == 1 else input_size
     try:
         return operator.index(width)

@@ -15,15 +15,17 @@ from unspool.cells.building import Buildable
 from unspool.structure import Structure
 
 
-def assert_like_rnncell(name: str, cell: Any) -> None:
+def assert_like_rnncell(name: str, cell: Any, *, starts: bool = True) -> None:
     """Raises `TypeError` unless `cell` (the argument `name`) has what a cell has: sizes, an initial state, a call.
+
+    `starts` says that its initial state is needed, since the caller has none.
 
     >>> assert_like_rnncell("cell", torch.nn.Linear(2, 3))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     TypeError: The argument 'cell' (Linear...) is not an RNNCell: 'output_size' is missing, 'state_size' is missing, ...
     """
     missing = [f"{size!r} is missing" for size in ("output_size", "state_size") if not hasattr(cell, size)]
-    if not (hasattr(cell, "get_initial_state") or hasattr(cell, "zero_state")):
+    if starts and not (hasattr(cell, "get_initial_state") or hasattr(cell, "zero_state")):
         missing.append("'zero_state' or 'get_initial_state' is required")
     if not callable(cell):
         missing.append("it is not callable")

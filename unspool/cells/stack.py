@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
 from unspool.cells.like import (
-    assert_like_rnncell,
     check_inputs_of,
     ensure_built_for,
     start_sequence,
     variables_of,
     zero_state_of,
 )
+from unspool.cells.torch_cells import as_cell
 from unspool.dtypes import as_dtype
 from unspool.flags import checks_flags
 from unspool.structure import Structure, describe, is_leaf
@@ -47,8 +47,8 @@ class MultiRNNCell(RNNCell):
             raise TypeError(f"cells must be a list or tuple of cells, but is {describe(cells)}")
         if not cells:
             raise ValueError("cells is empty: MultiRNNCell needs at least one cell")
-        for k, cell in enumerate(cells):
-            assert_like_rnncell(f"cells[{k}]", cell)
+        made = {id(cell): as_cell(f"cells[{k}]", cell) for k, cell in enumerate(cells)}
+        cells = [made[id(cell)] for cell in cells]
         if len({id(cell) for cell in cells}) < len(cells):
             warnings.warn(
                 "MultiRNNCell was given the same cell object more than once: those layers share their weights. "
@@ -73,6 +73,11 @@ class MultiRNNCell(RNNCell):
     def cells(self) -> list[Any]:
         """The cells, from the inputs upwards."""
         return [getattr(self, layer) for layer in self._layers]
+
+    @property
+    def batch_axis(self) -> Any:
+        """Each cell's: which axis of its state's tensors has the rows."""
+        return 0 if not self.state_is_tuple else tuple(getattr(cell, "batch_axis", 0) for cell in self.cells)
 
     def build(self, input_size: Any, **where: Any) -> None:
         """Builds every cell for the output of the one below it."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unspool.cells.like import assert_like_rnncell
+from unspool.cells.rows_first import as_decoded_cell
 from unspool.decode.beam_arguments import as_initial_state, as_weight, check_end_token, check_logits, check_start_tokens
 from unspool.decode.beam_step import BeamSearchDecoderOutput, BeamSearchDecoderState, beam_search_step
 from unspool.decode.decoder import Decoder
@@ -49,7 +49,7 @@ class BeamSearchDecoder(Decoder):
     end token does not count in the length yet, and coverage counts once a sequence has ended.
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call.
         embedding: what turns tokens into inputs: a matrix `[tokens, depth]`, an `nn.Embedding`, or a function of token
             ids `[batch, beam]` that returns `[batch, beam, ...]`.
         start_tokens: the token each row starts from, `[batch]`.
@@ -100,7 +100,7 @@ class BeamSearchDecoder(Decoder):
         coverage_penalty_weight: float = 0.0,
         reorder_tensor_arrays: bool = True,
     ) -> None:
-        assert_like_rnncell("cell", cell)
+        cell = as_decoded_cell("cell", cell)
         if output_layer is not None and not callable(output_layer):
             raise TypeError(f"output_layer must be a layer, but is {output_layer!r}")
         self.cell, self.output_layer = cell, output_layer

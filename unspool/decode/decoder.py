@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool import sizes
-from unspool.cells.like import assert_like_rnncell
+from unspool.cells.rows_first import as_decoded_cell
 from unspool.decode.blocks import Blocks
 from unspool.decode.free_running import FreeRunning
 from unspool.decode.helpers.helper import Helper, as_shape
@@ -135,7 +135,7 @@ class BasicDecoder(Decoder):
         finished, inputs, state = helper.next_inputs(time, output, state, sample_id)
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call.
         helper: a `Helper`: what the samples and the next inputs are.
         initial_state: where the cell starts.
         output_layer: applied to the cell's output before anything is sampled: any function, such as `nn.Linear`. It is
@@ -167,7 +167,7 @@ class BasicDecoder(Decoder):
         *,
         keep_outputs: bool = True,
     ) -> None:
-        assert_like_rnncell("cell", cell)
+        cell = as_decoded_cell("cell", cell)
         is_helper = isinstance(helper, Helper)  # pyright: ignore[reportUnnecessaryIsInstance]
         _check_instance("helper", helper, is_helper, "a Helper")
         if output_layer is not None:

@@ -2,7 +2,7 @@
 
 Behind them are torch's tracers, sympy and compilers: seconds of imports, which a program pays with its first plan and
 not with `import unspool`. So loops and decoding reach them as `entry.run`, never by importing the name, and no module
-that they import at once may import these three.
+that they import at once may import these four.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from unspool import forking as forking  # at once: a fork before the first plan 
 
 if TYPE_CHECKING:
     from unspool.engine.explain.explain import explain as explain
+    from unspool.engine.guards.one_step import outputs_of_a_step as outputs_of_a_step
     from unspool.engine.run import run as run
     from unspool.engine.stepper import Stepper as Stepper
 
@@ -26,6 +27,7 @@ _MODULES = {
     "run": "unspool.engine.run",
     "explain": "unspool.engine.explain.explain",
     "Stepper": "unspool.engine.stepper",
+    "outputs_of_a_step": "unspool.engine.guards.one_step",
 }
 
 

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any
 
 from unspool.engine.reasons import TORCH, UNSPOOL, Code, Reason
@@ -93,7 +94,7 @@ def fall_back(cell: Any, what: str, reason: Reason) -> None:
     """Says that a cell runs otherwise than it could.
 
     Args:
-        cell: the cell.
+        cell: the cell, or the function that it was made of.
         what: what becomes of it, after its name: "runs in the plain loop".
         reason: why.
 
@@ -102,7 +103,7 @@ def fall_back(cell: Any, what: str, reason: Reason) -> None:
     """
     if reason.code is Code.NOTHING_TO_RUN:
         return
-    kind: type = cell.__class__
+    kind = named_after(cell)
     name = f"{kind.__module__}.{kind.__qualname__}"
     text = f"{kind.__qualname__} {what}: {reason}."
     if reason.advice is not None:
@@ -118,12 +119,17 @@ def fall_back(cell: Any, what: str, reason: Reason) -> None:
 
 def report_fault(cell: Any, error: BaseException) -> None:
     """Says that a plan failed where the plain loop does not: a fault of the engine, not of the cell."""
-    kind = type(cell).__qualname__
+    kind = named_after(cell).__qualname__
     text = (
         f"the plan of {kind} failed ({type(error).__name__}: {error}), but its plain loop did not: a fault of the "
         "engine. The result is the plain loop's. Please report it, with the cell."
     )
     warnings.warn(text, RuntimeWarning, stacklevel=_users_level())
+
+
+def named_after(cell: Any) -> type | FunctionType:
+    """What a cell is called after: its class, or the function that it was made of."""
+    return cell if isinstance(cell, FunctionType) else cell.__class__
 
 
 def _users_level() -> int:

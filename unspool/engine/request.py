@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unspool.engine.memory.policies import Memory
 from unspool.structure import Structure
@@ -36,7 +37,7 @@ class Request:
         inputs: a structure of `[T, B, ...]` tensors.
         lengths: int64 `[B]`, or None for full length.
         state: the initial state.
-        output_dtype: the dtype of the outputs.
+        output_dtype: the dtype of the outputs; None for a cell that does not know their size: as its step has them.
         options: how to run it.
         owner: who keeps the plan, if the cell was only made for the occasion.
     """
@@ -45,6 +46,11 @@ class Request:
     inputs: Structure
     lengths: Tensor | None
     state: Structure
-    output_dtype: torch.dtype
+    output_dtype: torch.dtype | None
     options: Options = field(default_factory=Options)
     owner: Any = None
+
+    @property
+    def subject(self) -> Any:
+        """Whom messages are about: the module or function that a cell was made of, if it was."""
+        return self.owner if isinstance(self.owner, nn.Module | FunctionType) else self.cell

@@ -19,6 +19,7 @@ from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.memory.policies import default_memory
 from unspool.engine.plans.cache import plan_of
+from unspool.engine.plans.fast_path import Ready
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.request import Request
 from unspool.engine.trace.gradient_reach import bits
@@ -38,13 +39,13 @@ def run(request: Request) -> tuple[Structure, Structure]:
     try:
         call, tensors = prepare(request)
     except CannotPlanError as error:
-        fall_back(cell, "runs in the plain loop, one step after another", error.reason)
+        fall_back(request.subject, "runs in the plain loop, one step after another", error.reason)
         return plain.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
     if call.plan.unchecked:
         _check_values(request, call)
     strict = is_strict()
     if strict:  # before any work is done
-        _say_interpreted(cell, call)
+        _say_interpreted(request.subject, call)
     random = RandomState(call.layout.device) if call.plan.is_random else None
     try:
         results = run_call(call, tensors)
@@ -57,11 +58,12 @@ def run(request: Request) -> tuple[Structure, Structure]:
         found = plain.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
         if strict:
             raise
-        report_fault(cell, error)
+        report_fault(request.subject, error)
         return found
-    _say_interpreted(cell, call)  # a compiler may have failed only now
-    outputs = len(flatten(cell.output_size))
-    return unflatten_as(cell.output_size, results[:outputs]), unflatten_as(request.state, results[outputs:])
+    _say_interpreted(request.subject, call)  # a compiler may have failed only now
+    outputs = call.plan.trace.output_kind
+    first = len(outputs.leaves)
+    return outputs.unflatten(results[:first]), unflatten_as(request.state, results[first:])
 
 
 def _check_values(request: Request, call: Call) -> None:
@@ -113,11 +115,16 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         options.swap_memory and device.type == "cuda",
         asked(),
         ready.constants,
-        Replay(request.cell, ready.signature, request.output_dtype, layout, steps, ready.key) if adjoint else None,
+        _replay(request, ready, layout, steps) if adjoint else None,
         ends,
     )
     call.start()  # which may still find a reason
     return call, tensors
+
+
+def _replay(request: Request, ready: Ready, layout: Layout, steps: int) -> Replay:
+    outputs = ready.plan.trace.output_kind
+    return Replay(request.cell, ready.signature, request.output_dtype, outputs, layout, steps, ready.key)
 
 
 CHUNK_STEPS = 32

@@ -10,31 +10,45 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from unspool.cells.like import assert_like_rnncell, buildable_part, initial_state_of, is_built, start_sequence
+from unspool.cells.like import buildable_part, initial_state_of, is_built, start_sequence
+from unspool.cells.rows_first import RowsFirst, has_rows_first, own_layout, plan_owner_of, rows_first
+from unspool.cells.torch_cells import as_cell
 from unspool.dtypes import as_dtype
 from unspool.engine import Explanation, Memory, Options, Request, check_memory, entry
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
 from unspool.loops.profiling import profiled
+from unspool.loops.step_index import StepIndex, counted, first_tensor, with_numbers
 from unspool.loops.tensors import as_tensor, as_tensors
-from unspool.sizes import check_sizes
-from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure
+from unspool.sizes import UNKNOWN, check_sizes
+from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure, map_tensors, unflatten_as
 from unspool.tracers import recorder, static_shape
 
 
 @dataclass(frozen=True)
 class Sequences(Request):
-    """A valid call of a loop over whole sequences: a cell, where it starts, and time-major inputs."""
+    """A valid call of a loop over whole sequences: a cell, where it starts, and time-major inputs.
+
+    Args:
+        axes: where the caller has the rows of states: the `batch_axis` of the cell.
+        counted: which of the inputs' leaves are step numbers.
+    """
+
+    axes: Structure = 0
+    counted: tuple[int, ...] = ()
 
     def run(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
         self._begin()
         with profiled(scope):
-            return entry.run(self)
+            outputs, state = entry.run(self)
+        return outputs, own_layout(state, self.axes)
 
     def run_reversed(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell from the end of each sequence to its start; outputs are in the order of the inputs."""
-        outputs, state = replace(self, inputs=self._reversed(self.inputs)).run(scope)
-        return self._reversed(outputs), state
+        leaves = flatten(self.inputs)
+        order = [leaf if k in self.counted else reverse_sequence(leaf, self.lengths) for k, leaf in enumerate(leaves)]
+        outputs, state = replace(self, inputs=unflatten_as(self.inputs, order)).run(scope)
+        return map_tensors(lambda leaf: reverse_sequence(leaf, self.lengths), outputs), state
 
     def explain(self) -> Explanation:
         """How `run` would run the cell."""
@@ -46,9 +60,6 @@ class Sequences(Request):
             () if is_built(self.cell) else map_structure(lambda leaf: leaf.new_empty(leaf.shape[1:]), self.inputs)
         )
         begin(self.cell, one_step, self.state)
-
-    def _reversed(self, structure: Structure) -> Structure:
-        return map_structure(lambda leaf: reverse_sequence(leaf, self.lengths), structure)
 
 
 def as_sequences(
@@ -66,46 +77,52 @@ def as_sequences(
     state_name: str = "initial_state",
 ) -> Sequences:
     """The arguments of `dynamic_rnn`, converted and checked."""
-    assert_like_rnncell(cell_name, cell)
+    given = as_cell(cell_name, cell, starts=initial_state is None)
     if isinstance(inputs, PackedSequence):
         raise TypeError("inputs is a PackedSequence: give the padded tensor and its lengths as sequence_length instead")
-    inputs = map_structure(lambda leaf: as_tensor(leaf, "inputs"), inputs)
-    if not time_major:
-        inputs = map_structure(lambda leaf: leaf.transpose(0, 1) if leaf.dim() >= 2 else leaf, inputs)
+    numbers = counted(inputs)
+    inputs = map_structure(lambda leaf: _as_input(leaf, time_major), inputs)
     lengths = None if sequence_length is None else as_lengths(sequence_length)
-    leaves = flatten(inputs)
-    if not leaves:
+    first = first_tensor(inputs)
+    if first is None:
         raise ValueError(f"inputs is empty: {inputs!r} has no tensor to run over")
-    if leaves[0].dim() < 2:
-        hint = "; a nested list is a structure, so make a tensor of it first" if not is_leaf(inputs) else ""
-        raise ValueError(f"Expected inputs to have rank at least 2, but got shape {list(leaves[0].shape)}{hint}")
-    steps, batch_size = static_shape(leaves[0])[:2]
-    state = as_state(cell, initial_state, dtype, batch_size, leaves[0].device, state_name)
+    if first.dim() >= 2:
+        inputs = with_numbers(inputs, first) if numbers else inputs
+    for leaf in (first, *flatten(inputs)):
+        if leaf.dim() < 2:
+            hint = "; a nested list is a structure, so make a tensor of it first" if not is_leaf(inputs) else ""
+            raise ValueError(f"Expected inputs to have rank at least 2, but got shape {list(leaf.shape)}{hint}")
+    leaves = flatten(inputs)
+    steps, batch_size = static_shape(first)[:2]
+    state = as_state(given, initial_state, dtype, batch_size, first.device, state_name)
     if lengths is not None:
         check_one_length_a_row(lengths, batch_size)
     check_parallel_iterations(parallel_iterations)
     check_memory(memory)
     options = Options(int(parallel_iterations or 0) or None, bool(swap_memory), memory)
-    for leaf in leaves:
-        if leaf.dim() < 3:
-            axes = "[time, batch, depth...]" if time_major else "[batch, time, depth...]"
-            shape = list(leaf.shape if time_major else leaf.transpose(0, 1).shape)
-            hint = "" if leaf.is_floating_point() else "; token ids need a last axis: ids.unsqueeze(-1)"
-            hint = "; for a list of steps there is static_rnn" if type(inputs) in (list, tuple) else hint
-            raise ValueError(f"inputs must have rank at least 3, {axes}, but got shape {shape}{hint}")
     for axis, what in enumerate(["Time steps is not the same", "Batch_size is not the same"]):
         found = [static_shape(leaf)[axis] for leaf in leaves]
         if any(each != found[0] for each in found):
             raise ValueError(f"{what} for all the tensors of inputs: {found}")
-    output_dtype = as_output_dtype(dtype, state)
-    check_sizes(cell.output_size, f"{cell_name}.output_size")
+    known = given.output_size is not UNKNOWN
+    output_dtype = as_output_dtype(dtype, state) if known else None
+    if known:
+        check_sizes(given.output_size, f"{cell_name}.output_size")
     # TensorFlow leaves states to the cell, but a tuple in the place of an LSTMStateTuple, (h, c) as torch has it, would
     # be taken in the wrong order; and with lengths, rows of states and of inputs are picked together.
-    check_namedtuples(cell.state_size, state, name=state_name, like=f"{cell_name}.state_size")
+    check_namedtuples(given.state_size, state, name=state_name, like=f"{cell_name}.state_size")
+    runs, state, axes = as_rows_first(given, state, state_name)
     if lengths is not None:
         check_state_rows(state, batch_size, state_name)
         check_lengths_fit(lengths, steps)
-    return Sequences(cell, inputs, lengths, state, output_dtype, options)
+    return Sequences(runs, inputs, lengths, state, output_dtype, options, plan_owner_of(runs), axes, numbers)
+
+
+def _as_input(leaf: Any, time_major: bool) -> Any:
+    if isinstance(leaf, StepIndex):
+        return leaf
+    tensor = as_tensor(leaf, "inputs")
+    return tensor if time_major or tensor.dim() < 2 else tensor.transpose(0, 1)
 
 
 def begin(cell: Any, step_inputs: Structure, state: Structure) -> None:
@@ -127,10 +144,23 @@ def as_state(cell: Any, initial_state: Structure, dtype: Any, batch_size: int, d
     if isinstance(initial_state, torch.dtype):
         raise TypeError(f"{name} is {initial_state}: to give a dtype, write dtype={initial_state}")
     if initial_state is None:
+        if UNKNOWN in flatten(cell.state_size):
+            raise ValueError(
+                f"{name} is needed, since the cell does not know the size of its state: give it, or give unspool.cell "
+                "its state_size"
+            )
+        dtype = getattr(cell, "default_dtype", None) if dtype is None else dtype
         if dtype is None:
             raise ValueError(f"If there is no {name}, you must give a dtype, such as dtype=torch.float32")
         return initial_state_of(cell, batch_size, dtype, device)
     return as_tensors(initial_state, name)
+
+
+def as_rows_first(cell: Any, state: Structure, name: str) -> tuple[Any, Structure, Structure]:
+    """The cell and its state with rows on the first axis, and where they were."""
+    if has_rows_first(cell):
+        return cell, state, 0
+    return RowsFirst(cell), rows_first(state, cell.batch_axis, name), cell.batch_axis
 
 
 def check_state_rows(state: Structure, batch_size: int, name: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from unspool.cells.like import assert_like_rnncell
-from unspool.sizes import shape_of
+from unspool.cells.torch_cells import as_cell
+from unspool.sizes import UNKNOWN, shape_of
 from unspool.structure import Structure, check_same_structure, describe, flatten, map_structure
 
 Call = TypeVar("Call")
@@ -18,15 +18,20 @@ def both_directions(
     make: Callable[..., Call], fw: tuple[Any, Structure], bw: tuple[Any, Structure]
 ) -> tuple[Call, Call]:
     """`make(cell, initial_state, ...)` of both directions, told the names of their arguments; neither is run yet."""
-    assert_like_rnncell("cell_fw", fw[0])
-    assert_like_rnncell("cell_bw", bw[0])
+    for name, (cell, initial_state) in (("cell_fw", fw), ("cell_bw", bw)):
+        as_cell(name, cell, starts=initial_state is None)
     forwards = make(*fw, cell_name="cell_fw", state_name="initial_state_fw")
     backwards = make(*bw, cell_name="cell_bw", state_name="initial_state_bw")
     return forwards, backwards
 
 
 def check_can_be_joined(cell_fw: Any, cell_bw: Any) -> None:
-    """Raises unless the outputs of both cells have the same containers, and an axis to be joined along."""
+    """Raises unless the outputs of both cells have the same containers, and an axis to be joined along.
+
+    Outputs of unknown size are checked when they are there.
+    """
+    if UNKNOWN in (cell_fw.output_size, cell_bw.output_size):
+        return
     check_same_structure(
         cell_fw.output_size, cell_bw.output_size, name="cell_bw.output_size", like="cell_fw.output_size"
     )
@@ -37,7 +42,16 @@ def check_can_be_joined(cell_fw: Any, cell_bw: Any) -> None:
 
 def join(fw: Structure, bw: Structure, axis: int) -> Structure:
     """The outputs of both directions side by side, leaf by leaf."""
-    return map_structure(lambda forward, backward: torch.cat([forward, backward], axis), fw, bw)
+    check_same_structure(fw, bw, name="the output of cell_bw", like="that of cell_fw")
+
+    def joined(forward: Any, backward: Any) -> Any:
+        if forward is None and backward is None:
+            return None
+        if forward is None or backward is None or min(forward.dim(), backward.dim()) <= axis:
+            raise ValueError("the outputs of the two directions have no axis along which they could be joined")
+        return torch.cat([forward, backward], axis)
+
+    return map_structure(joined, fw, bw)
 
 
 def bidirectional_layers(
@@ -56,9 +70,9 @@ def bidirectional_layers(
             continue
         if not isinstance(states, list) or len(states) != len(cells_fw):  # pyright: ignore[reportUnknownArgumentType]
             raise ValueError(f"{name} must be a list of {len(cells_fw)} states, one per layer, but is {states!r}")
-    for name, cells in [("cells_fw", cells_fw), ("cells_bw", cells_bw)]:
-        for k, cell in enumerate(cells):
-            assert_like_rnncell(f"{name}[{k}]", cell)
+    fw, bw = initial_states_fw is None, initial_states_bw is None
+    cells_fw = [as_cell(f"cells_fw[{k}]", cell, starts=fw) for k, cell in enumerate(cells_fw)]
+    cells_bw = [as_cell(f"cells_bw[{k}]", cell, starts=bw) for k, cell in enumerate(cells_bw)]
     for cell_fw, cell_bw in zip(cells_fw, cells_bw, strict=True):
         check_can_be_joined(cell_fw, cell_bw)
     none = [None] * len(cells_fw)

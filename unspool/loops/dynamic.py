@@ -8,7 +8,7 @@ from unspool.dynamo import called_as_it_is
 from unspool.engine import Memory
 from unspool.flags import check_flag
 from unspool.loops.arguments import as_sequences, scope_name
-from unspool.structure import Structure, map_structure
+from unspool.structure import Structure, map_tensors
 
 
 @called_as_it_is
@@ -36,12 +36,15 @@ def dynamic_rnn(
     its padding, whatever stands there.
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
-        inputs: a tensor `[batch, time, depth...]`, or a nested structure of such tensors; the cell sees the same
-            structure without the time axis.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call;
+            `unspool.cell` makes one of any step. `zero_state` is needed only without an `initial_state`.
+        inputs: a tensor `[batch, time, ...]`, or a nested structure of such tensors; the cell sees the same structure
+            without the time axis. `StepIndex()` among them is the number of the step.
         sequence_length: the length of each row, ints in [0, time]; None for full length.
-        initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None.
+        initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None. It
+            is needed where the cell does not know its size.
         dtype: the dtype of the zero state and the outputs; needed without `initial_state`, or if it has several.
+            Outputs of a cell that does not know their size have the dtypes that its step gives them.
         parallel_iterations: how many steps are worked on at once, where they need not wait for each other. More
             make larger matrix products and need more space to work. By default 32, or more on a CPU where the batch is
             small. It never changes the result.
@@ -53,7 +56,8 @@ def dynamic_rnn(
             `Checkpoint(every=N)`. By default `Keep()` on a CPU and `Recompute()` on a GPU. It never changes the result.
 
     Returns:
-        The outputs, in the structure of `cell.output_size`, each `[batch, time] + size`, and the final state.
+        The outputs, in the structure of `cell.output_size`, each `[batch, time] + size`, and the final state. Where the
+        size is not known, the structure is the step's, with None where it puts out None.
 
     Raises:
         TypeError: if `cell` is no cell, a length is no int, `memory` is no policy, or another container stands where
@@ -88,4 +92,4 @@ def dynamic_rnn(
 
 def to_major(outputs: Structure, time_major: bool) -> Structure:
     """Time-major outputs in the order the caller asked for."""
-    return outputs if time_major else map_structure(lambda leaf: leaf.transpose(0, 1), outputs)
+    return outputs if time_major else map_tensors(lambda leaf: leaf.transpose(0, 1), outputs)

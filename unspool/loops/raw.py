@@ -9,13 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unspool.cells.like import assert_like_rnncell
+from unspool.cells.rows_first import own_layout, rows_first
+from unspool.cells.torch_cells import as_cell
 from unspool.dynamo import called_as_it_is
+from unspool.engine import entry
 from unspool.flags import checks_flags
-from unspool.loops.arguments import begin, check_parallel_iterations, check_state_rows, scope_name
+from unspool.loops.arguments import as_rows_first, begin, check_parallel_iterations, check_state_rows, scope_name
 from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor, as_tensors
-from unspool.sizes import check_sizes, shape_of
+from unspool.outputs import Outputs
+from unspool.sizes import UNKNOWN, check_sizes, shape_of
 from unspool.step import checked, checked_like, select_rows, step
 from unspool.structure import Structure, check_same_structure, flatten, is_leaf, map_structure, unflatten_as
 from unspool.tensor_array import TensorArray
@@ -47,7 +50,8 @@ def raw_rnn(
             time       += 1
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call;
+            `unspool.cell` makes one of any step.
         loop_fn: `loop_fn(time, cell_output, cell_state, loop_state)` returns `(finished, next_input, next_state, emit,
             next_loop_state)`. The first call, with time 0 and None for the rest, gives the first input and state, a
             template of what will be emitted (without its batch dimension; None for the cell's output) and a loop state
@@ -75,7 +79,7 @@ def raw_rnn(
     >>> emits.stack().shape
     torch.Size([5, 2, 4])
     """
-    assert_like_rnncell("cell", cell)
+    cell = as_cell("cell", cell, starts=False)
     if not callable(loop_fn):
         raise TypeError(f"loop_fn must be callable, but is {loop_fn!r}")
     check_parallel_iterations(parallel_iterations)
@@ -88,7 +92,9 @@ def raw_rnn(
     batch_size, *others = [static_shape(leaf)[0] for leaf in leaves]
     if any(each != batch_size for each in others):
         raise ValueError(f"the batch sizes of next_input differ: {[batch_size, *others]}")
-    check_same_structure(cell.state_size, state, name="the initial state", like="cell.state_size", opaque=True)
+    if UNKNOWN not in flatten(cell.state_size):
+        check_same_structure(cell.state_size, state, name="the initial state", like="cell.state_size", opaque=True)
+    cell, state, axes = as_rows_first(cell, state, "the initial state")
     check_state_rows(state, batch_size, "the initial state")
     has_loop_state = loop_state is not None
     emits = _Emits(cell, template, state, batch_size)
@@ -100,18 +106,22 @@ def raw_rnn(
         while not finished.all():
             output, cell_state = step(cell, inputs, state)
             check_same_structure(state, cell_state, name="the cell's new state", like="its state")
-            check_same_structure(cell.output_size, output, name="the cell's output", like="cell.output_size")
+            if cell.output_size is not UNKNOWN:
+                check_same_structure(cell.output_size, output, name="the cell's output", like="cell.output_size")
             time += 1
             now, next_inputs, next_state, emit, next_loop_state = _call(
-                loop_fn, time, output, cell_state, loop_state if has_loop_state else None
+                loop_fn, time, output, own_layout(cell_state, axes), loop_state if has_loop_state else None
             )
             inputs = checked_like(inputs, as_tensors(next_inputs, "next_input"), "next_input", "the input")
-            next_state = checked_like(state, as_tensors(next_state, "next_cell_state"), "next_cell_state", "the state")
+            next_state = rows_first(as_tensors(next_state, "next_cell_state"), axes, "next_cell_state")
+            next_state = checked_like(state, next_state, "next_cell_state", "the state")
             emits.append(emit, finished.rows)
             state = map_structure(lambda new, old, done=finished.rows: select_rows(~done, new, old), next_state, state)
             loop_state = loop_state if next_loop_state is None else next_loop_state
             finished.add(now)
-    return emits.arrays(), state, loop_state if has_loop_state else None
+    if not emits.known:  # no step has shown what they are
+        emits.learn(entry.outputs_of_a_step(cell, inputs, state))
+    return emits.arrays(), own_layout(state, axes), loop_state if has_loop_state else None
 
 
 class _Finished:
@@ -163,7 +173,13 @@ class _Emits:
     """What a raw loop emits, step by step, in the structure of its template."""
 
     def __init__(self, cell: Any, template: Structure, state: Structure, batch_size: int) -> None:
-        if template is None:
+        self._batch_size = batch_size
+        self.known = template is not None or cell.output_size is not UNKNOWN
+        self._template: Structure = None
+        self._kinds: list[tuple[tuple[int, ...], torch.dtype]] = []
+        if not self.known:
+            pass  # the first emit shows it
+        elif template is None:
             check_sizes(cell.output_size, "cell.output_size")
             self._template = cell.output_size
             dtype = next((leaf.dtype for leaf in flatten(state) if isinstance(leaf, Tensor)), None)
@@ -175,7 +191,16 @@ class _Emits:
             self._kinds = [((batch_size, *leaf.shape), leaf.dtype) for leaf in flatten(self._template)]
         self._steps: list[list[Tensor]] = []
 
+    def learn(self, outputs: Outputs) -> None:
+        """Takes what is emitted from an output."""
+        if None in flatten(outputs.sizes):
+            raise ValueError("the cell's output has None, so that loop_fn must give a template of what is emitted")
+        self._template, self.known = outputs.sizes, True
+        self._kinds = [((self._batch_size, *shape), dtype) for shape, dtype in outputs.leaves]
+
     def append(self, emit: Structure, finished: Tensor) -> None:
+        if not self.known:
+            self.learn(Outputs.of(emit, self._batch_size))
         check_same_structure(self._template, emit, name="emit_output", like="its template")
         expectation = "its template, which has no batch dimension, says"
         leaves = [

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from unspool.cells.like import assert_like_rnncell
+from unspool.cells.torch_cells import as_cell
 from unspool.dynamo import called_as_it_is
 from unspool.loops.static import static_rnn
+from unspool.sizes import UNKNOWN
 from unspool.structure import Structure, flatten, is_leaf, unflatten_as
 
 
@@ -42,7 +43,8 @@ def static_state_saving_rnn(
         state_saver.save_state(state_name, state.detach())
 
     Args:
-        cell: an `RNNCell`, or anything with `state_size`, `output_size`, `zero_state` and a call.
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size`, `zero_state` and a call;
+            `unspool.cell` makes one of any step.
         inputs: a list of steps, as in `static_rnn`.
         state_saver: an object with `state(name)` and `save_state(name, value)`; it is given values without their
             history, so that backpropagation ends where a call began.
@@ -66,20 +68,22 @@ def static_state_saving_rnn(
     >>> bool((shelf["h"] == state).all()), shelf["h"].requires_grad
     (True, False)
     """
-    assert_like_rnncell("cell", cell)
+    given = as_cell("cell", cell, starts=False)
     for method in ("state", "save_state"):
         if not callable(getattr(state_saver, method, None)):
             raise TypeError(f"state_saver must have a method {method!r}, but is {state_saver!r}")
     names = flatten(state_name)
     if not all(isinstance(name, str) for name in names):
         raise TypeError(f"state_name must be made of strings, but is {state_name!r}")
-    sizes = flatten(cell.state_size)
-    if is_leaf(cell.state_size) != is_leaf(state_name) or len(names) != len(sizes):
+    # Where the cell does not know its state, it is what is named.
+    containers = state_name if UNKNOWN in flatten(given.state_size) else given.state_size
+    sizes = flatten(containers)
+    if is_leaf(containers) != is_leaf(state_name) or len(names) != len(sizes):
         raise ValueError(
-            f"state_name must name each of the {len(sizes)} tensors of the cell's state, {cell.state_size!r}, "
+            f"state_name must name each of the {len(sizes)} tensors of the cell's state, {given.state_size!r}, "
             f"but is {state_name!r}"
         )
-    start = unflatten_as(cell.state_size, [state_saver.state(name) for name in names])
+    start = unflatten_as(containers, [state_saver.state(name) for name in names])
     outputs, state = static_rnn(cell, inputs, start, sequence_length=sequence_length, scope=scope)
     for name, value in zip(names, flatten(state), strict=True):
         state_saver.save_state(name, value.detach())

@@ -49,7 +49,7 @@ def static_bidirectional_rnn(
         return as_chain(cell, inputs, initial_state, dtype, sequence_length, **names)
 
     forwards, backwards = both_directions(chain, (cell_fw, initial_state_fw), (cell_bw, initial_state_bw))
-    check_can_be_joined(cell_fw, cell_bw)
+    check_can_be_joined(forwards.cell, backwards.cell)
     name = scope_name(scope, "bidirectional_rnn")
     outputs_fw, state_fw = forwards.run(f"{name}/fw")
     outputs_bw, state_bw = backwards.run_reversed(f"{name}/bw")

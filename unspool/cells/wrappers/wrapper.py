@@ -16,6 +16,7 @@ from unspool.cells.like import (
     variables_of,
     zero_state_of,
 )
+from unspool.cells.torch_cells import as_cell
 from unspool.dtypes import as_dtype
 from unspool.structure import Structure
 
@@ -30,8 +31,7 @@ class RNNCellWrapper(RNNCell):
 
     def __init__(self, cell: Any) -> None:
         super().__init__()
-        assert_like_rnncell("cell", cell)
-        self.cell = cell
+        self.cell = as_cell("cell", cell)
 
     @property
     def wrapped_cell(self) -> Any:
@@ -47,6 +47,11 @@ class RNNCellWrapper(RNNCell):
     def output_size(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The wrapped cell's."""
         return self.cell.output_size
+
+    @property
+    def batch_axis(self) -> Any:
+        """The wrapped cell's: which axis of its state's tensors has the rows."""
+        return getattr(self.cell, "batch_axis", 0)
 
     def build(self, input_size: Any, **where: Any) -> None:
         """Builds the wrapped cell."""

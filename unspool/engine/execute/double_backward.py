@@ -13,7 +13,8 @@ from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.fingerprint import Key
 from unspool.engine.plans.making import fingerprint_of
-from unspool.engine.trace.lifting import Lifted
+from unspool.engine.trace.lifting import Lifted, reached_weights, weights_of
+from unspool.outputs import Outputs
 from unspool.step import CheckedCell
 from unspool.structure import flatten, unflatten_as
 
@@ -25,7 +26,8 @@ class Replay:
     Args:
         cell: the cell.
         signature: what its operands are called, and the structures they come in.
-        output_dtype: the dtype of the outputs.
+        output_dtype: the dtype that the outputs were asked for in, if any.
+        outputs: what they were.
         layout: the rows of each step.
         steps: how many steps the outputs have.
         key: what the step read when the loop ran.
@@ -33,7 +35,8 @@ class Replay:
 
     cell: Any
     signature: Signature
-    output_dtype: torch.dtype
+    output_dtype: torch.dtype | None
+    outputs: Outputs
     layout: Layout
     steps: int
     key: Key
@@ -46,7 +49,8 @@ class Replay:
         Raises:
             RuntimeError: if the step would not be the one that ran.
         """
-        changes = fingerprint_of(self.cell).changes_since(self.key)
+        now = fingerprint_of(self.cell)
+        changes = now.changes_since(self.key)
         if changes:
             raise RuntimeError(
                 f"{type(self.cell).__qualname__} has changed since the loop ran ({', '.join(changes)}), but gradients "
@@ -55,17 +59,20 @@ class Replay:
         layout, names = self.layout, self.signature.names
         operands = names.regroup(tensors)
         weights = dict(zip(names.weights, operands.weights, strict=True))
+        reached = reached_weights(now.tensors, weights_of(self.cell).values())
         carried = [layout.sort(leaf) for leaf in operands.state]
         buffers = [layout.sort(leaf) for leaf in operands.row_buffers]
         collected: list[list[Tensor]] = []
         for time, rows in enumerate(layout.counts):
             running = {name: leaf[:rows] for name, leaf in zip(names.row_buffers, buffers, strict=True)}
-            lifted = Lifted(self.cell, {**weights, **running})
+            lifted = Lifted(self.cell, {**weights, **running}, reached)
             run = CheckedCell(lifted, rows, self.output_dtype, same_containers=False)
             now = unflatten_as(self.signature.inputs, [layout.take(leaf, time, time + 1) for leaf in operands.inputs])
             with lifted.stand_ins:
                 output, new = run(now, unflatten_as(self.signature.state, [leaf[:rows] for leaf in carried]))
-            collected.append(flatten(output))
+            # Where nobody asked for a dtype, the caller's autocast may have chosen it, which is not there any more.
+            results = zip(self.outputs.flatten(output), self.outputs.leaves, strict=True)
+            collected.append([leaf.to(dtype) for leaf, (_, dtype) in results])
             carried = [torch.cat([fresh, old[rows:]]) for fresh, old in zip(flatten(new), carried, strict=True)]
         outputs = [layout.spread(torch.cat(column), 0, self.steps) for column in zip(*collected, strict=True)]
         return [*outputs, *(layout.unsort(leaf) for leaf in carried)]

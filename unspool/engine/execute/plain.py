@@ -7,14 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool import sizes
+from unspool.engine.guards.one_step import outputs_of_a_step
+from unspool.outputs import Outputs
 from unspool.step import CheckedCell, Rows, attach, gradient_sources
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 from unspool.tracers import static_shape
 
 
 def run(
-    cell: Any, inputs: Structure, lengths: Tensor | None, state: Structure, output_dtype: torch.dtype
+    cell: Any, inputs: Structure, lengths: Tensor | None, state: Structure, output_dtype: torch.dtype | None
 ) -> tuple[Structure, Structure]:
     """Runs `cell` over time-major `inputs`; returns its outputs, time-major, and its final state.
 
@@ -30,7 +31,7 @@ def run(
         inputs: a structure of `[T, B, ...]` tensors.
         lengths: int64 `[B]`, or None for full length.
         state: the initial state.
-        output_dtype: the dtype of the outputs.
+        output_dtype: the dtype of the outputs; None for a cell that does not know their size: as its step has them.
     """
     leaves = flatten(inputs)
     (steps, batch_size), device = static_shape(leaves[0])[:2], leaves[0].device
@@ -38,19 +39,22 @@ def run(
     longest = steps if rows is None else rows.longest
     if longest == 0:
         sources = gradient_sources(cell, inputs, state)
-        nothing = sizes.zeros(cell.output_size, steps * batch_size, output_dtype, device)
-        zeros = map_structure(lambda leaf: leaf.reshape(steps, batch_size, *static_shape(leaf)[1:]), nothing)
-        return attach(zeros, sources), attach(state, sources)
+        outputs = Outputs.declared(cell.output_size, output_dtype) or outputs_of_a_step(
+            cell, map_structure(lambda leaf: leaf.new_zeros((batch_size, *leaf.shape[2:])), inputs), state
+        )
+        return attach(outputs.zeros((steps, batch_size), device), sources), attach(state, sources)
 
     run_step = CheckedCell(cell, batch_size, output_dtype, same_containers=rows is not None)
     leaves = leaves if rows is None else rows.lend(leaves)
-    outputs: list[list[Tensor]] = []
+    columns: list[list[Tensor]] = []
     # unbind, not indexing: its backward is one stack, where indexing fills a gradient of all steps at each.
     for time, now in enumerate(zip(*(leaf[:longest].unbind(0) for leaf in leaves), strict=True)):
         inputs_now = unflatten_as(inputs, now)
         output, state = run_step(inputs_now, state) if rows is None else rows.step(run_step, time, inputs_now, state)
-        outputs.append(flatten(output))
-    stacked = [torch.stack(column) for column in zip(*outputs, strict=True)]
+        assert run_step.outputs is not None  # the first step has shown them
+        columns.append(run_step.outputs.flatten(output))
+    stacked = [torch.stack(column) for column in zip(*columns, strict=True)]
     if longest < steps:
         stacked = [torch.cat([leaf, leaf.new_zeros(steps - longest, *leaf.shape[1:])]) for leaf in stacked]
-    return unflatten_as(cell.output_size, stacked), state
+    assert run_step.outputs is not None
+    return run_step.outputs.unflatten(stacked), state

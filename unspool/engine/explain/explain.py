@@ -10,6 +10,7 @@ from unspool.engine.emit.registry import LAST
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.phase import Phase
 from unspool.engine.explain.explanation import Direction, Explanation, Extent, Kept, Line, MemoryUse
+from unspool.engine.fallbacks import named_after
 from unspool.engine.ir.products import RUNS, products_of
 from unspool.engine.ir.program import lower_part, operation_name
 from unspool.engine.memory.policies import Memory
@@ -26,7 +27,7 @@ from unspool.tracers import has_values
 
 def explain(request: Request) -> Explanation:
     """How `engine.run` would run a request; nothing is run."""
-    name, leaf, lengths = type(request.cell).__name__, flatten(request.inputs)[0], request.lengths
+    name, leaf, lengths = named_after(request.subject).__name__, flatten(request.inputs)[0], request.lengths
     try:
         call, _ = prepare(request)
     except CannotPlanError as error:

@@ -21,7 +21,7 @@ from unspool.engine.plans.making import fingerprint_of, make_plan, row_buffers_o
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.request import Request
-from unspool.engine.trace.lifting import weights_of
+from unspool.engine.trace.lifting import reached_weights, weights_of
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.forking import ForkSafeLock
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
@@ -112,9 +112,14 @@ class _Asked:
         weights = {name: weight for name, weight in weights_of(cell).items() if name not in self.row_buffers}
         carried = [*flatten(request.state), *self.row_buffers.values()]
         check_can_be_planned(cell, weights, request.inputs, carried)
+        self.fingerprint: Fingerprint = fingerprint_of(cell)
+        known = [*weights.values(), *self.row_buffers.values()]
+        reached = reached_weights(self.fingerprint.tensors, known)
+        if reached:
+            check_can_be_planned(cell, reached, request.inputs, carried)
+            weights |= reached
         tensors: list[Tensor] = [*weights.values(), *flatten(request.inputs), *carried]
         adjoint = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
-        self.fingerprint: Fingerprint = fingerprint_of(cell)
         self.spec = StepSpec(
             weights,
             map_structure(lambda leaf: _leaf(leaf, 2, adjoint and leaf.requires_grad), request.inputs),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -18,11 +18,13 @@ class Lifted:
     Args:
         cell: the cell.
         weights: what it reads instead of its parameters and buffers, by their names.
+        reached: the weights that it has not itself, but reaches, by their names.
     """
 
-    def __init__(self, cell: Any, weights: dict[str, Tensor]) -> None:
+    def __init__(self, cell: Any, weights: dict[str, Tensor], reached: dict[str, Tensor]) -> None:
         self._cell, self.output_size = cell, cell.output_size
-        self.stand_ins = StandIns({id(own): weights[name] for name, own in weights_of(cell).items() if name in weights})
+        own = {**weights_of(cell), **reached}
+        self.stand_ins = StandIns({id(each): weights[name] for name, each in own.items() if name in weights})
         by_name = _registered(cell).keys() - _of_recurrent_layers(cell)
         self._weights = {name: weight for name, weight in weights.items() if name in by_name}
         self.output: Structure = None
@@ -72,6 +74,16 @@ def weights_of(cell: Any) -> dict[str, Tensor]:
             if isinstance(value, Tensor) and value.requires_grad:
                 found[f"{path}.{name}" if path else name] = value
     return found
+
+
+def reached_weights(tensors: Sequence[Tensor], known: Iterable[Tensor]) -> dict[str, Tensor]:
+    """Tensors with gradients among those that a step reaches, by number: a function may read weights of others."""
+    others = set(map(id, known))
+    return {
+        f"reached {number}": each
+        for number, each in enumerate(tensors)
+        if each.requires_grad and id(each) not in others
+    }
 
 
 def _registered(cell: Any) -> dict[str, Tensor]:

@@ -35,7 +35,7 @@ class StepSpec:
         weights: the cell's parameters and buffers by name; those that require gradients get them.
         inputs: a structure of `Leaf`s.
         state: another.
-        output_dtype: the dtype of the outputs.
+        output_dtype: the dtype of the outputs; None for a cell that does not know their size: as its step has them.
         adjoint: whether gradients are traced at all.
         row_buffers: buffers with a row for each of the batch, by name: more state, which every step hands on as it is.
     """
@@ -43,7 +43,7 @@ class StepSpec:
     weights: dict[str, Tensor]
     inputs: Structure
     state: Structure
-    output_dtype: torch.dtype
+    output_dtype: torch.dtype | None
     adjoint: bool
     row_buffers: dict[str, Leaf] = field(default_factory=dict[str, Leaf])
 

@@ -12,6 +12,7 @@ from unspool.engine.execute.operands import Operands
 from unspool.engine.reasons import Reason
 from unspool.engine.trace.gradient_reach import Connections
 from unspool.engine.trace.graph import argument
+from unspool.outputs import Outputs
 
 
 @dataclass
@@ -23,9 +24,9 @@ class Trace:
     `rows` is the number of rows. `row_buffers` are the last of the states: buffers with a row for each of the batch,
     which every step hands on as they are. `literals` are tensors that the step makes of numbers, and `constants` those
     that it uses without being given them; both by their nodes. `connections` is how autograd connects outputs and new
-    states to weights, inputs and states. `other_containers` says what is wrong with the containers of the output, if
-    they are not those of `cell.output_size`: with lengths, the cell cannot run. `has_checks` says that the step checks
-    values, which the graph does not.
+    states to weights, inputs and states. `output_kind` is what the outputs are. `other_containers` says what is wrong
+    with the containers of the output, if they are not those of `cell.output_size`: with lengths, the cell cannot run.
+    `has_checks` says that the step checks values, which the graph does not.
     """
 
     graph: fx.Graph
@@ -39,6 +40,7 @@ class Trace:
     literals: dict[fx.Node, Tensor]
     constants: dict[fx.Node, Tensor]
     connections: Connections
+    output_kind: Outputs
     other_containers: Reason | None = None
     has_checks: bool = False
     _final: tuple[list[Any], ...] | None = None

@@ -24,7 +24,7 @@ from unspool.engine.trace.shapes.memo import RememberingMode
 from unspool.engine.trace.shapes.symbolic_rows import AnyRows, without_reports
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.engine.trace.trace import Trace
-from unspool.sizes import shape_of
+from unspool.outputs import Outputs
 from unspool.step import CheckedCell
 from unspool.structure import Structure, flatten, unflatten_as
 
@@ -58,8 +58,10 @@ def trace(
     with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
         if rehearse is not None:
             _rehearse(step, rehearse)
+        elif step.outputs is None:
+            _without_values(step)
         with mode, enable_python_dispatcher():  # symbols need the forms in Python of some operations
-            given = step.arguments(rows)
+            given = step.arguments(rows, gradients=True)
             recorded = Recorder(mode, rows, given, apart)
             with recorded:
                 recorded.finish(step(rows, spec.adjoint, [*given.values()], recorded.paused))
@@ -69,6 +71,7 @@ def trace(
     literals = {node: tensor for node, tensor in recorded.constants.items() if _is_literal(node)}
     operands, d_outputs, d_new_state = step.grouped(recorded.given)
     assert step.connections is not None
+    assert step.outputs is not None
     return Trace(
         graph=recorded.graph,
         rows=recorded.rows,
@@ -81,6 +84,7 @@ def trace(
         literals=literals,
         constants={node: tensor for node, tensor in recorded.constants.items() if node not in literals},
         connections=step.connections,
+        output_kind=step.outputs,
         other_containers=step.other_containers,
         has_checks=step.answers is not None,
     )
@@ -91,10 +95,8 @@ class _Step:
 
     def __init__(self, cell: Any, spec: StepSpec) -> None:
         self._cell, self._spec = cell, spec
-        self._outputs = [
-            Leaf(shape_of(size, "cell.output_size"), spec.output_dtype, spec.device)
-            for size in flatten(cell.output_size)
-        ]
+        self.outputs = Outputs.declared(cell.output_size, spec.output_dtype)
+        """What it puts out; None until it has run, if its cell does not say it."""
         self.answers: list[bool] | None = None
         """What it is answered where it checks values; None if it does not."""
         self.connections: Connections | None = None
@@ -102,16 +104,18 @@ class _Step:
         self.other_containers: Reason | None = None
         """What is wrong with the containers of its output, if they are not those of `cell.output_size`."""
 
-    def arguments(self, rows: Any) -> dict[str, Tensor]:
+    def arguments(self, rows: Any, *, gradients: bool) -> dict[str, Tensor]:
         """Tensors like the weights, and with so many rows like all the rest, by what they are to it."""
         spec = self._spec
         by_row: dict[str, list[Leaf]] = {
             "input": spec.input_leaves,
             "state": spec.state_leaves,
             "row_buffer": [*spec.row_buffers.values()],
-            "d_output": self._outputs,
-            "d_new_state": spec.carried_leaves,
         }
+        if gradients:
+            assert self.outputs is not None
+            by_row["d_output"] = [Leaf(*kind, spec.device) for kind in self.outputs.leaves]
+            by_row["d_new_state"] = spec.carried_leaves
         found = {
             f"weight_{number}": torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
             for number, like in enumerate(spec.weights.values())
@@ -123,10 +127,10 @@ class _Step:
         return found
 
     def grouped(self, values: list[Any]) -> tuple[Operands[Any], list[Any], list[Any]]:
-        """What it is given: operands, gradients of the outputs, and of the new states."""
+        """What it is given: operands, gradients of the outputs, and of the new states, if any."""
         wanted = self._spec.wanted
         given = len(wanted.flat())
-        end = given + len(self._outputs)
+        end = len(values) if len(values) == given else len(values) - len(self._spec.carried_leaves)
         return wanted.regroup(values[:given]), values[given:end], values[end:]
 
     def __call__(
@@ -143,8 +147,10 @@ class _Step:
         for value, want in zip(sources, spec.wanted.flat(), strict=True):
             value.requires_grad_(adjoint and want)
         output, new_state = self._run(rows, adjoint, given)
-        results, new = flatten(output), [*flatten(new_state), *given.row_buffers]
-        ends = [(y, d) for y, d in zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if y.requires_grad]
+        assert self.outputs is not None
+        results, new = self.outputs.flatten(output), [*flatten(new_state), *given.row_buffers]
+        pairs = zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if adjoint else ()
+        ends = [(y, d) for y, d in pairs if y.requires_grad]
         with torch.autocast(spec.device.type, enabled=False):  # backward runs outside of the caller's autocast
             with unrecorded():
                 self.connections = Connections.of([*results, *new], sources)
@@ -154,7 +160,7 @@ class _Step:
     def _run(self, rows: Any, adjoint: bool, given: Operands[Tensor]) -> tuple[Structure, Structure]:
         spec = self._spec
         weights = dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True))
-        lifted = Lifted(self._cell, weights)
+        lifted = Lifted(self._cell, weights, spec.weights)
         run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False)
         versions = [value._version for value in given.weights]
         checks = nullcontext() if self.answers is None else Decisions(self.answers)
@@ -170,7 +176,7 @@ class _Step:
         ):
             results = run(unflatten_as(spec.inputs, given.inputs), unflatten_as(spec.state, given.state))
         hooks.check()
-        self.other_containers = None
+        self.outputs, self.other_containers = run.outputs, None
         try:
             run.check_containers(lifted.output)
         except (TypeError, ValueError) as error:  # which only a loop with lengths minds
@@ -196,13 +202,13 @@ def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> Non
 def _without_values(step: _Step) -> None:
     """Runs a step forward on a few rows without values, which is much quicker than on any number of them."""
     with RememberingMode(allow_non_fake_inputs=True):
-        step(FEW_ROWS, False, [*step.arguments(FEW_ROWS).values()])
+        step(FEW_ROWS, False, [*step.arguments(FEW_ROWS, gradients=False).values()])
 
 
 def _recorded(step: _Step, decisions: Decisions) -> Recorder:
     """Does the same with answers to what it asks, and records it, with what it asked about as its last results."""
     with RememberingMode(allow_non_fake_inputs=True) as mode, decisions:
-        given = step.arguments(FEW_ROWS)
+        given = step.arguments(FEW_ROWS, gradients=False)
         recorded = Recorder(mode, FEW_ROWS, given)
         with recorded:
             results, new_state, *_ = step(FEW_ROWS, False, [*given.values()], recorded.paused)

@@ -1,0 +1,600 @@
+"""`unspool.cell`: functions and modules that people have already, as cells."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+import unspool
+from tests.by_hand import BATCH, LENGTHS, TIME, by_hand, check
+from tests.profiles import cases
+from unspool.engine.plans import cache
+from unspool.structure import flatten, map_structure
+
+DEPTH, UNITS = 3, 5
+
+
+def inputs(*shape: int) -> Tensor:
+    return torch.randn(BATCH, TIME, *(shape or (DEPTH,)), dtype=torch.float64)
+
+
+def zeros(*shape: int) -> Tensor:
+    return torch.randn(BATCH, *(shape or (UNITS,)), dtype=torch.float64)
+
+
+class Step(nn.Module):
+    """One matrix for a step's two operands, with some order of arguments and results."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.mix, self.form = nn.Linear(DEPTH + UNITS, UNITS, dtype=torch.float64), form
+
+    def new(self, x: Tensor, h: Tensor) -> Tensor:
+        return torch.tanh(self.mix(torch.cat([x, h], 1)))
+
+    def forward(self, *given: Any) -> Any:
+        match self.form:
+            case "x, h -> h":
+                return self.new(*given)
+            case "h, x -> h":
+                return self.new(given[1], given[0])
+            case "x, (h, c) -> (h, c)":
+                x, (h, c) = given
+                return self.new(x, h), c + h
+            case "x, h, c -> h, c":
+                x, h, c = given
+                return self.new(x, h), c + h
+            case "x, h, c -> out, h, c":
+                x, h, c = given
+                return h - c, self.new(x, h), c + h
+            case "x, h, c -> h, c, out":
+                x, h, c = given
+                return self.new(x, h), c + h, h - c
+            case "x, h -> h, out":
+                x, h = given
+                return self.new(x, h), 2 * h
+            case "x, h -> a, b, h":
+                x, h = given
+                return 2 * h, x * 3, self.new(x, h)
+            case _:
+                x, h = given
+                return 2 * h, self.new(x, h)
+
+
+FORMS: dict[str, tuple[dict[str, str], Any, Any]] = {
+    "x, h -> out, h": ({}, lambda x, h, n: (2 * h, n(x, h)), 1),
+    "x, h -> h": ({"returns": "state"}, lambda x, h, n: (n(x, h),) * 2, 1),
+    "h, x -> h": ({"takes": "state, input", "returns": "state"}, lambda x, h, n: (n(x, h),) * 2, 1),
+    "x, (h, c) -> (h, c)": ({"returns": "state"}, lambda x, s, n: _lstm_like(x, s, n, "h"), 2),
+    "x, h, c -> h, c": ({"takes": "input, *state", "returns": "*state"}, lambda x, s, n: _lstm_like(x, s, n, "h"), 2),
+    "x, h, c -> out, h, c": (
+        {"takes": "input, *state", "returns": "output, *state"},
+        lambda x, s, n: _lstm_like(x, s, n, "difference"),
+        2,
+    ),
+    "x, h, c -> h, c, out": (
+        {"takes": "input, *state", "returns": "*state, output"},
+        lambda x, s, n: _lstm_like(x, s, n, "difference"),
+        2,
+    ),
+    "x, h -> h, out": ({"returns": "state, output"}, lambda x, h, n: (2 * h, n(x, h)), 1),
+    "x, h -> a, b, h": ({"returns": "*output, state"}, lambda x, h, n: ((2 * h, x * 3), n(x, h)), 1),
+}
+"""Options for each form of `Step`, the same step as `(x, state) -> (output, state)`, and how many states it has."""
+
+
+def _lstm_like(x: Any, state: Any, new: Any, output: str) -> Any:
+    h, c = state
+    both = (new(x, h), c + h)
+    return (both[0] if output == "h" else h - c), both
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_module_in_any_order_of_arguments_and_results(form: str) -> None:
+    options, plain, states = FORMS[form]
+    step = Step(form)
+    cell = unspool.cell(step, **options)
+    assert list(cell.parameters()) == list(step.parameters())
+    state = zeros() if states == 1 else (zeros(), zeros())
+    check(cell, lambda x, s: plain(x, s, step.new), inputs(), state, list(step.parameters()))
+
+
+class Pair(NamedTuple):
+    h: Any
+    c: Any
+
+
+@pytest.mark.parametrize("kind", [tuple, list, lambda parts: Pair(*parts)], ids=["tuple", "list", "namedtuple"])
+def test_a_gathered_state_is_in_its_own_container(kind: Any) -> None:
+    step = Step("x, h, c -> h, c")
+    cell = unspool.cell(step, takes="input, *state", returns="*state")
+    state = kind([zeros(), zeros()])
+    _, final = unspool.dynamic_rnn(cell, inputs(), LENGTHS, state)
+    assert type(final) is type(state)
+
+
+def test_functions_train_the_weights_they_read() -> None:
+    """In closures, in modules of theirs, and through bound methods; gradients of gradients as well."""
+    step = Step("")
+    head = nn.Linear(UNITS, 2, dtype=torch.float64)
+
+    def function(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = step.new(x, h)
+        return head(h), h
+
+    weights = [*step.parameters(), *head.parameters()]
+    check(unspool.cell(function), function, inputs(), zeros(), weights)
+    check(unspool.cell(step.forward), step, inputs(), zeros(), list(step.parameters()))
+    x, h = inputs().requires_grad_(), zeros()
+    found: list[Any] = []
+    for run in (unspool.dynamic_rnn, by_hand):
+        first = unspool.cell(function) if run is unspool.dynamic_rnn else function
+        outputs, state = run(first, x, LENGTHS, h)
+        once = torch.autograd.grad(outputs.square().sum() + state.sum(), [x, *weights], create_graph=True)
+        found.append(torch.autograd.grad(sum(each.square().sum() for each in once), [x, *weights]))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+
+
+def test_a_model_may_have_a_cell_of_its_own_method() -> None:
+    class Model(Step):
+        def __init__(self) -> None:
+            super().__init__("")
+            self.cell = unspool.cell(self.forward)
+
+    model = Model()
+    assert len(list(model.parameters())) == 2
+    assert not list(model.cell.parameters())  # they are the model's
+    model.train().to(torch.float64)
+    assert set(model.state_dict()) == {"mix.weight", "mix.bias"}
+    outputs, _ = unspool.dynamic_rnn(model.cell, inputs(), LENGTHS, zeros())
+    outputs.sum().backward()
+    assert model.mix.weight.grad is not None
+
+
+# -- sizes ------------------------------------------------------------------------------------------------------------
+
+
+def test_with_a_state_size_no_initial_state_is_needed() -> None:
+    step = Step("x, (h, c) -> (h, c)")
+    cell = unspool.cell(step, (UNITS, UNITS), returns="state")
+    given = inputs()
+    outputs, state = unspool.dynamic_rnn(cell, given, LENGTHS, dtype=torch.float64)
+    start = cell.zero_state(BATCH, torch.float64)
+    assert [leaf.shape for leaf in start] == [(BATCH, UNITS)] * 2
+    expected = unspool.dynamic_rnn(cell, given, LENGTHS, start)
+    torch.testing.assert_close((outputs, state), expected, rtol=0, atol=0)
+
+
+def test_an_output_size_is_checked() -> None:
+    cell = unspool.cell(Step(""), output_size=UNITS + 1)
+    with pytest.raises(ValueError, match=r"the cell's output has shape \[4, 5\], but cell.output_size says \[4, 6\]"):
+        unspool.dynamic_rnn(cell, inputs(), None, zeros())
+
+
+@pytest.mark.parametrize("loop", ["dynamic_rnn", "static_rnn", "explain"])
+def test_without_a_state_size_an_initial_state_is_needed(loop: str) -> None:
+    given = inputs() if loop != "static_rnn" else list(inputs().unbind(1))
+    with pytest.raises(ValueError, match=r"initial_state is needed.*give it, or give unspool\.cell its state_size"):
+        getattr(unspool, loop)(unspool.cell(Step("")), given, dtype=torch.float64)
+    stack = unspool.MultiRNNCell([unspool.GRUCell(DEPTH), unspool.cell(Step(""))])
+    with pytest.raises(ValueError, match="initial_state is needed"):
+        getattr(unspool, loop)(stack, given)
+
+
+def test_a_zero_state_of_unknown_size_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"size is needed here.*give unspool\.cell its size"):
+        unspool.cell(Step("")).zero_state(2, torch.float32)
+
+
+@pytest.mark.parametrize("length", [0, TIME])
+def test_what_an_empty_loop_puts_out_is_found_without_a_trace_of_it(length: int) -> None:
+    """No step runs: one is run on one row, and everything is as it was."""
+
+    class Noisy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count: Tensor
+            self.register_buffer("count", torch.zeros(()))
+            self.calls = 0
+
+        def forward(self, x: Tensor, h: Tensor) -> Any:
+            self.calls += 1
+            self.count.add_(1)
+            return {"h": h + torch.rand_like(h) * self.count, "flag": h[:, 0] > 0, "none": None}, h
+
+    noisy, x = Noisy(), torch.randn(BATCH, length, DEPTH)
+    before = torch.get_rng_state()
+    outputs, state = unspool.dynamic_rnn(unspool.cell(noisy), x, [0] * BATCH, torch.ones(BATCH, UNITS))
+    assert (noisy.calls, float(noisy.count)) == (0, 0.0)
+    assert torch.equal(before, torch.get_rng_state())
+    assert (outputs["h"].shape, outputs["flag"].dtype) == ((BATCH, length, UNITS), torch.bool)
+    assert outputs["none"] is None
+    assert not outputs["h"].any()
+    assert torch.equal(state, torch.ones(BATCH, UNITS))
+    if length:
+        steps = list(x.unbind(1))
+        listed, _ = unspool.static_rnn(unspool.cell(noisy), steps, state, sequence_length=[0] * BATCH)
+        assert (len(listed), listed[0]["flag"].dtype, listed[0]["none"]) == (length, torch.bool, None)
+        assert noisy.calls == 0
+
+
+def test_an_empty_loop_of_a_step_that_holds_a_memory_of_the_batch() -> None:
+    memory = torch.randn(BATCH, 7, UNITS, dtype=torch.float64)
+    cell = unspool.cell(lambda x, h: ((memory * h[:, None]).sum(2), h))
+    outputs, _ = unspool.dynamic_rnn(cell, inputs(), [0] * BATCH, zeros())
+    assert outputs.shape == (BATCH, TIME, 7)
+
+
+def test_an_empty_loop_does_not_make_the_weights_of_lazy_layers() -> None:
+    class Lazy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read = nn.LazyLinear(UNITS)
+
+        def forward(self, x: Tensor, h: Tensor) -> Any:
+            return (h, self.read(x)), h
+
+    step = Lazy()
+    outputs, _ = unspool.dynamic_rnn(unspool.cell(step), torch.zeros(BATCH, 0, DEPTH), None, torch.zeros(BATCH, 2))
+    assert [leaf.shape for leaf in outputs] == [(BATCH, 0, 2), (BATCH, 0, UNITS)]
+    assert isinstance(step.read.weight, nn.UninitializedParameter)
+
+
+def test_an_empty_loop_of_a_step_that_looks_at_values_runs_it_on_zeros() -> None:
+    def step(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        return (h.argmax(1) if float(x.sum()) == 0 else h), h
+
+    outputs, _ = unspool.dynamic_rnn(unspool.cell(step), torch.zeros(0, 3, 2), None, torch.zeros(0, 4))
+    assert (outputs.shape, outputs.dtype) == ((0, 3), torch.int64)
+
+
+@pytest.mark.parametrize("wrapper", [lambda c: unspool.OutputProjectionWrapper(c, 3), unspool.HighwayWrapper])
+def test_who_needs_an_output_size_says_so(wrapper: Any) -> None:
+    with pytest.raises(ValueError, match=r"is not known: give unspool\.cell its output_size"):
+        unspool.dynamic_rnn(wrapper(unspool.cell(Step(""))), inputs(), None, zeros())
+    stack = unspool.MultiRNNCell([unspool.cell(Step("")), unspool.GRUCell(3)])
+    with pytest.raises(ValueError, match=r"is not known: give unspool\.cell its output_size"):
+        unspool.dynamic_rnn(stack, inputs(), None, (zeros(), zeros(3)))
+
+
+def test_a_cell_by_its_looks_needs_no_zero_state_where_it_is_given_one() -> None:
+    class Bare:
+        state_size = output_size = UNITS
+
+        def __call__(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+            h = torch.tanh(h + x.sum(1, keepdim=True))
+            return h, h
+
+    check(Bare(), Bare(), inputs(), zeros(), [])
+    x, h = inputs(), zeros()
+    unspool.bidirectional_dynamic_rnn(Bare(), Bare(), x, LENGTHS, h, h)
+    steps = list(x.unbind(1))
+    unspool.stack_bidirectional_rnn([Bare()], [Bare()], steps, [h], [h])
+    with pytest.raises(TypeError, match="'zero_state' or 'get_initial_state' is required"):
+        unspool.dynamic_rnn(Bare(), x, dtype=torch.float64)
+    with pytest.raises(TypeError, match=r"'cell_bw' .*'zero_state' or 'get_initial_state' is required"):
+        unspool.bidirectional_dynamic_rnn(Bare(), Bare(), x, None, h, dtype=torch.float64)
+
+
+# -- outputs ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_state_is_wanted() -> None:
+    step = Step("x, h -> h")
+
+    def nothing(x: Tensor, h: Tensor) -> tuple[None, Tensor]:
+        return None, step(x, h)
+
+    outputs, _ = unspool.dynamic_rnn(unspool.cell(nothing), inputs(), LENGTHS, zeros())
+    assert outputs is None
+    check(unspool.cell(nothing), nothing, inputs(), zeros(), list(step.parameters()))
+
+
+def test_extra_outputs_of_any_structure_and_dtype() -> None:
+    step = Step("x, h -> h")
+
+    def several(x: Tensor, h: Tensor) -> Any:
+        h = step(x, h)
+        choice = h.argmax(1)
+        return {"h": h, "flags": [h > 0, None], "pick": Pair(choice, h.float().sum(1)), "half": h[:, :2].half()}, h
+
+    cell = unspool.cell(several)
+    check(cell, several, inputs(), zeros(), list(step.parameters()))
+    outputs, _ = unspool.dynamic_rnn(cell, inputs(), LENGTHS, zeros())
+    kinds = {leaf.dtype for leaf in flatten(outputs) if leaf is not None}
+    assert kinds == {torch.float64, torch.bool, torch.int64, torch.float32, torch.float16}
+    assert not outputs["flags"][0][1].any()
+    assert not outputs["pick"].h[2, LENGTHS[2] :].any()
+
+
+def test_outputs_of_both_directions() -> None:
+    step = Step("x, h -> h")
+    fw, bw = (unspool.cell(lambda x, h: (None, step(x, h))) for _ in range(2))
+    x, h = inputs(), zeros()
+    (none, nothing), (_, last) = unspool.bidirectional_dynamic_rnn(fw, bw, x, LENGTHS, h, h)
+    assert none is nothing is None
+    turned = torch.stack([torch.cat([row[:n].flip(0), row[n:]]) for row, n in zip(x, LENGTHS, strict=True)])
+    torch.testing.assert_close(last, by_hand(lambda x, h: (None, step(x, h)), turned, LENGTHS, h)[1])
+    whole = unspool.cell(step, returns="state")
+    joined, _, _ = unspool.static_bidirectional_rnn(whole, whole, list(x.unbind(1)), h, h, sequence_length=LENGTHS)
+    assert joined[0].shape == (BATCH, 2 * UNITS)
+    none, _, _ = unspool.static_bidirectional_rnn(fw, bw, list(x.unbind(1)), h, h, sequence_length=LENGTHS)
+    assert none == [None] * TIME
+    flags = unspool.cell(lambda x, h: (h[:, 0] > 0, h))
+    with pytest.raises(ValueError, match="no axis along which they could be joined"):
+        unspool.static_bidirectional_rnn(flags, flags, list(x.unbind(1)), h, h)
+
+
+def test_a_step_whose_output_changes_is_an_error() -> None:
+    def step(x: Tensor, h: Tensor) -> Any:
+        return (h if float(x[0, 0]) < 2 else (h, h)), h
+
+    x = torch.arange(4.0).reshape(1, 4, 1)
+    with (
+        pytest.raises(ValueError, match="the cell's output is a tuple of 2, but its first output is an int"),
+        pytest.warns(unspool.PerformanceWarning),
+    ):
+        unspool.dynamic_rnn(unspool.cell(step), x, [4], torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "message"),
+    [
+        (lambda h: 1.0, TypeError, "the cell's output must be made of tensors, but has a float"),
+        (lambda h: h.sum(), ValueError, r"has shape \[\], but must have a row for each of 4"),
+        (lambda h: h.sum(0), ValueError, r"has shape \[5\], but must have a row for each of 4"),
+    ],
+)
+def test_an_output_without_rows_is_an_error(output: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        unspool.static_rnn(
+            unspool.cell(lambda x, h: (output(h), h)), list(inputs().unbind(1)), zeros(), sequence_length=LENGTHS
+        )
+
+
+LEAF = st.sampled_from(["h", "flag", "count", "none"])
+STRUCTURES = st.recursive(
+    LEAF,
+    lambda parts: st.one_of(
+        st.lists(parts, max_size=3),
+        st.tuples(parts, parts),
+        st.dictionaries(st.sampled_from("abc"), parts, max_size=3),
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=cases(8, 60), deadline=None)
+@given(STRUCTURES)
+def test_outputs_of_drawn_structures(structure: Any) -> None:
+    step = Step("x, h -> h")
+
+    def drawn(x: Tensor, h: Tensor) -> Any:
+        h = step(x, h)
+        leaves = {"h": h, "flag": h[:, 0] > 0, "count": h.argmin(1), "none": None}
+        return map_structure(lambda name: leaves[name], structure), h
+
+    check(unspool.cell(drawn), drawn, inputs(), zeros(), list(step.parameters()))
+
+
+# -- inputs without a depth -------------------------------------------------------------------------------------------
+
+
+def test_inputs_without_a_depth_beside_others() -> None:
+    step = Step("x, h -> h")
+
+    def timed(given: Any, h: Tensor) -> Any:
+        fresh = step(given["x"], h)
+        h = torch.exp(-given["dt"])[:, None] * h + fresh
+        return h * given["flag"][:, None], torch.where(given["flag"][:, None], h, torch.zeros_like(h))
+
+    given = {
+        "x": inputs(),
+        "dt": torch.rand(BATCH, TIME, dtype=torch.float64),
+        "flag": torch.rand(BATCH, TIME) > 0.5,
+    }
+    check(unspool.cell(timed), timed, given, zeros(), list(step.parameters()))
+
+
+def test_inputs_without_a_depth_alone() -> None:
+    table = nn.Embedding(7, UNITS, dtype=torch.float64)
+
+    def reads(token: Tensor, h: Tensor) -> Any:
+        h = torch.tanh(0.5 * h + table(token))
+        return h.argmax(1), h
+
+    check(unspool.cell(reads), reads, torch.randint(7, (BATCH, TIME)), zeros(), list(table.parameters()))
+    deltas = torch.rand(BATCH, TIME, dtype=torch.float64)
+    check(unspool.cell(lambda dt, h: (h, h * dt)), lambda dt, h: (h, h * dt), deltas, zeros(1)[:, 0], [])
+
+
+def test_spread_inputs() -> None:
+    def step(x: Tensor, dt: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        return x.sum(1), h * dt[:, None] + x.sum(1, keepdim=True)
+
+    given = (inputs(), torch.rand(BATCH, TIME, dtype=torch.float64))
+    check(unspool.cell(step, takes="*input, state"), lambda x, h: step(*x, h), given, zeros(), [])
+
+
+# -- as a module, and how plans are kept ------------------------------------------------------------------------------
+
+
+def test_a_cell_of_a_module_is_moved_copied_saved_and_pickled_with_it() -> None:
+    cell = unspool.cell(Step("")).float()
+    assert next(cell.parameters()).dtype == torch.float32
+    assert set(cell.state_dict()) == {"step.mix.weight", "step.mix.bias"}
+    x, h = inputs().float(), zeros().float()
+    expected, _ = unspool.dynamic_rnn(cell, x, LENGTHS, h)
+    for other in (copy.deepcopy(cell), pickle.loads(pickle.dumps(cell))):
+        outputs, _ = unspool.dynamic_rnn(other, x, LENGTHS, h)
+        assert torch.equal(outputs, expected)
+        assert next(other.parameters()) is not next(cell.parameters())
+    made = unspool.cell(**{**cell.get_config(), "step": cell.step})
+    assert torch.equal(unspool.dynamic_rnn(made, x, LENGTHS, h)[0], expected)
+    assert not cell.eval().step.training
+
+
+def test_a_cell_made_anew_for_every_call_is_not_traced_again() -> None:
+    """Its plan is kept by the module or the function that it is made of, until that is gone."""
+    step, x, h = Step(""), inputs(), zeros()
+
+    def function(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        return h, h + x.sum(1, keepdim=True)
+
+    for make in (lambda: unspool.cell(step), lambda: unspool.cell(step.forward), lambda: unspool.cell(function)):
+        unspool.dynamic_rnn(make(), x, LENGTHS, h)
+        traced = cache.traces
+        for _ in range(3):
+            unspool.dynamic_rnn(make(), x, LENGTHS, h)
+        assert cache.traces == traced
+
+
+def test_what_a_cell_is_made_of_is_not_kept_alive() -> None:
+    seen: list[weakref.ref[Any]] = []
+    for _ in range(2):
+        step, head = Step(""), nn.Linear(UNITS, 2, dtype=torch.float64)
+
+        def function(x: Tensor, h: Tensor, step: Any = step, head: Any = head) -> Any:
+            return head(h), step.new(x, h)
+
+        for each in (step, function, step.forward):
+            for _ in range(2):
+                outputs, state = unspool.dynamic_rnn(unspool.cell(each), inputs(), LENGTHS, zeros())
+                outputs.sum().backward()
+        seen += [weakref.ref(step), weakref.ref(function), weakref.ref(head)]
+        del step, head, function, outputs, state, each
+    gc.collect()
+    assert [each() for each in seen] == [None] * 6
+
+
+def test_explain_and_warnings_name_what_a_cell_is_made_of() -> None:
+    def my_step(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        return h, h * float(x.sum())
+
+    x, h = inputs(), zeros()
+    assert str(unspool.explain(unspool.cell(Step("")), x, None, h)).startswith("Step runs by plan")
+    assert str(unspool.explain(unspool.cell(my_step), x, None, h)).startswith("my_step runs in the plain loop")
+    with pytest.warns(unspool.PerformanceWarning, match="my_step runs in the plain loop"):
+        unspool.dynamic_rnn(unspool.cell(my_step), x, None, h)
+
+
+def test_stacks_and_wrappers_take_them() -> None:
+    step = Step("x, h -> h")
+    own = unspool.cell(step, returns="state")
+    stack = unspool.MultiRNNCell([unspool.ResidualWrapper(unspool.cell(lambda x, h: (x, h + x))), own])
+    x, state = inputs(), (zeros(DEPTH), zeros())
+
+    def both(x: Tensor, s: Any) -> Any:
+        h = step(2 * x, s[1])
+        return h, (s[0] + x, h)
+
+    check(stack, both, x, state, list(step.parameters()))
+
+
+def test_autocast_gives_outputs_the_dtype_that_it_computes_in() -> None:
+    step = Step("x, h -> h").float()
+
+    def both(x: Tensor, h: Tensor) -> Any:
+        return step.mix(torch.cat([x, h], 1)), step(x, h)
+
+    x, h = inputs().float().requires_grad_(), zeros().float()
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs, state = unspool.dynamic_rnn(unspool.cell(both), x, LENGTHS, h)
+    assert (outputs.dtype, state.dtype) == (torch.bfloat16, torch.float32)
+    (gradient,) = torch.autograd.grad(outputs.float().square().sum() + state.sum(), x, create_graph=True)
+    torch.autograd.grad(gradient.square().sum(), x)
+
+
+# -- other loops ------------------------------------------------------------------------------------------------------
+
+
+def test_raw_rnn_takes_them() -> None:
+    step = Step("x, h -> h")
+    cell = unspool.cell(lambda x, h: ((step(x, h), h > 0), step(x, h)))
+    x, h = inputs(), zeros()
+
+    def loop_fn(time: int, output: Any, state: Any, loop_state: Any) -> Any:
+        finished = torch.tensor([time >= length for length in LENGTHS])
+        return finished, x[:, min(time, TIME - 1)], h if output is None else state, output, None
+
+    emits, state, _ = unspool.raw_rnn(cell, loop_fn)
+    outputs, expected = unspool.dynamic_rnn(cell, x, LENGTHS, h)
+    torch.testing.assert_close(state, expected)
+    for one, other in zip(emits, outputs, strict=True):
+        torch.testing.assert_close(one.stack().transpose(0, 1), other)
+
+    def none(time: int, *_: Any) -> Any:
+        return torch.ones(BATCH, dtype=torch.bool), x[:, 0], h, None, None
+
+    emits, _, _ = unspool.raw_rnn(cell, none)
+    assert [each.dtype for each in emits] == [torch.float64, torch.bool]
+    with pytest.raises(ValueError, match="has None, so that loop_fn must give a template"):
+        unspool.raw_rnn(unspool.cell(lambda x, h: (None, h)), none)
+
+
+def test_a_state_of_unknown_size_is_saved_by_its_names() -> None:
+    shelf: Any = type("Shelf", (dict,), {"state": dict.__getitem__, "save_state": dict.__setitem__})()
+    shelf.update(h=zeros(), c=zeros())
+    cell = unspool.cell(Step("x, (h, c) -> (h, c)"), returns="state")
+    _, state = unspool.static_state_saving_rnn(cell, list(inputs().unbind(1)), shelf, ("h", "c"))
+    assert torch.equal(shelf["c"], state[1])
+
+
+def test_decoding_needs_an_output_size() -> None:
+    helper = unspool.TrainingHelper(inputs(), [TIME] * BATCH)
+    with pytest.raises(ValueError, match="cell does not know the size of its output, which decoding needs"):
+        unspool.BasicDecoder(unspool.cell(Step("")), helper, zeros())
+    decoder = unspool.BasicDecoder(unspool.cell(Step(""), output_size=UNITS), helper, zeros())
+    outputs, _, _ = unspool.dynamic_decode(decoder)
+    assert outputs.rnn_output.shape == (BATCH, TIME, UNITS)
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: unspool.cell(3), TypeError, "step must be a function or a module, but is 3"),
+        (lambda: unspool.cell(nn.Linear), TypeError, "step is the class Linear, not a module made from it"),
+        (lambda: unspool.cell(unspool.GRUCell(3)), TypeError, "step is a cell already"),
+        (lambda: unspool.cell(print, -1), ValueError, "state_size must be fully defined"),
+        (lambda: unspool.cell(print, output_size="3"), ValueError, "output_size must be fully defined"),
+        (lambda: unspool.cell(print, takes="state"), ValueError, r"takes must be 'input, state' or 'state, input'"),
+        (lambda: unspool.cell(print, returns="output"), ValueError, r"returns must be .* or 'state', .* 'output'"),
+        (lambda: unspool.cell(print, returns="*output, *state"), ValueError, "with a star before one of them or none"),
+        (lambda: unspool.cell(print, takes=3), TypeError, "takes and returns must be strings, but are 3"),
+        (lambda: unspool.cell(print, batch_axis="1"), ValueError, "batch_axis must be an int or a structure of ints"),
+    ],
+)
+def test_mistakes_of_making_one(make: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("cell", "state", "message"),
+    [
+        (unspool.cell(lambda x, h: h), zeros(), "step returned a Tensor.*write returns='state'"),
+        (unspool.cell(lambda x, h: (h, h, h)), zeros(), "step returned a tuple of 3, but returns='output, state'"),
+        (unspool.cell(lambda x, *s: s, takes="input, *state"), zeros(), "spreads the state, but it is a Tensor"),
+    ],
+)
+def test_mistakes_of_a_step(cell: Any, state: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        unspool.dynamic_rnn(cell, inputs(), None, state)
+
+
+def test_an_output_from_an_empty_state_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="takes the output from the state, which is empty"):
+        unspool.dynamic_rnn(unspool.cell(lambda x, s: s, returns="state"), inputs(), None, ())

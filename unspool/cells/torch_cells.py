@@ -1,0 +1,78 @@
+"""torch's own cells as cells: `nn.LSTMCell`, `nn.GRUCell` and `nn.RNNCell`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unspool.cells.cell import RNNCell
+from unspool.cells.like import assert_like_rnncell
+from unspool.structure import Structure, describe
+
+_STEPS = {nn.LSTMCell.forward, nn.GRUCell.forward, nn.RNNCell.forward}
+
+
+def as_cell(name: str, cell: Any, *, starts: bool = True) -> Any:
+    """`cell` (the argument `name`), or a cell of it, if it is one of torch's.
+
+    `starts` says that its initial state is needed, since the caller has none.
+
+    Raises:
+        TypeError: if it is neither; for what can be called it says how to make a cell of it.
+    """
+    if is_torch_cell(cell):
+        return TorchCell(cell)
+    try:
+        assert_like_rnncell(name, cell, starts=starts)
+    except TypeError as error:
+        if isinstance(cell, type) or not callable(cell):
+            raise
+        raise TypeError(f"{error}; if it is one step, unspool.cell makes a cell of it") from None
+    return cell
+
+
+def is_torch_cell(cell: Any) -> bool:
+    """Whether it is an `nn.LSTMCell`, `nn.GRUCell` or `nn.RNNCell`, with torch's own step, and not a cell already."""
+    # A subclass with a step of its own may take and return anything.
+    return isinstance(cell, nn.RNNCellBase) and type(cell).forward in _STEPS and not hasattr(cell, "state_size")
+
+
+class TorchCell(RNNCell):
+    """One of torch's cells: its state is as torch has it, `(h, c)` of an `nn.LSTMCell`, its output is `h`.
+
+    >>> from unspool import dynamic_rnn
+    >>> outputs, (h, c) = dynamic_rnn(nn.LSTMCell(3, 4), torch.randn(2, 5, 3), [5, 2])
+    >>> outputs.shape, bool((outputs[1, 1] == h[1]).all())
+    (torch.Size([2, 5, 4]), True)
+    """
+
+    def __init__(self, cell: nn.RNNCellBase, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.cell = cell
+        self.output_size = cell.hidden_size
+        self.state_size = (cell.hidden_size,) * 2 if isinstance(cell, nn.LSTMCell) else cell.hidden_size
+        self.has_nothing_to_build()
+
+    @property
+    def plan_owner(self) -> Any:
+        """Who keeps the plans: torch's cell, around which every loop makes another of these."""
+        return self.cell
+
+    @property
+    def default_dtype(self) -> torch.dtype:
+        """The dtype of a zero state, if a loop is not told one: that of the weights."""
+        return self.cell.weight_hh.dtype
+
+    def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
+        """One step of torch's cell."""
+        kind = type(self.cell).__name__
+        if not isinstance(inputs, Tensor) or inputs.dim() != 2:
+            what = f"have shape {list(inputs.shape)}" if isinstance(inputs, Tensor) else f"are {describe(inputs)}"
+            raise ValueError(f"{kind}: inputs {what}, but expected ndim=2: [batch, depth]")
+        # An LSTMStateTuple has another order.
+        if isinstance(self.cell, nn.LSTMCell) and type(state) is not tuple:
+            raise TypeError(f"{kind}: the state must be a tuple (h, c), as torch has it, but is {describe(state)}")
+        new_state: Any = self.cell(inputs, state)
+        return new_state[0] if isinstance(self.cell, nn.LSTMCell) else new_state, new_state
