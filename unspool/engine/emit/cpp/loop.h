@@ -74,6 +74,22 @@ struct Search {
   int64_t added_apart;
 };
 
+// How a row's image is convolved, and what is added to that: convolutions.h.
+struct Convolution;
+template <typename T> struct Convolved {
+  const Convolution* how;
+  const T* image;
+  int64_t image_apart;
+  const T* filters;            // packed
+  const T* added;              // or nullptr
+  int64_t added_apart;
+  int64_t added_channel;       // how far apart the channels of what is added are
+  bool per_pixel;              // whether it has a number for each pixel of a channel, not one for all
+};
+template <typename T>
+using Convolve = void (*)(int64_t rows, const Convolved<T>&, T* out, int64_t out_apart, char* scratch, int64_t share,
+                          int64_t shares);
+
 // What was found: an entry, and its column.
 struct Found {
   float value;
@@ -102,6 +118,8 @@ struct Worker {
   Barrier* barrier;
   Multiply<float> multiply_float;
   Multiply<double> multiply_double;
+  Convolve<float> convolve_float;
+  Convolve<double> convolve_double;
   SearchShare search_share;
 
   int64_t rows(int64_t count) const {
@@ -117,6 +135,13 @@ struct Worker {
   void multiply(int64_t rows, int64_t depth, int64_t width, const double* left, int64_t left_apart,
                 const double* panels, const double* added, int64_t added_apart, double* out, int64_t out_apart) const {
     multiply_double(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share, shares);
+  }
+  // out = a convolution of each row's image.
+  void convolve(int64_t rows, const Convolved<float>& what, float* out, int64_t out_apart) const {
+    convolve_float(rows, what, out, out_apart, row, share, shares);
+  }
+  void convolve(int64_t rows, const Convolved<double>& what, double* out, int64_t out_apart) const {
+    convolve_double(rows, what, out, out_apart, row, share, shares);
   }
   // out = the column in which each row of a product is largest. `number`: of the searches of even steps, then of odd ones.
   void largest(int64_t rows, const Search& search, int64_t* out, int64_t out_apart, int64_t number) const {

@@ -60,6 +60,10 @@ class Compiled:
         self._nowhere = [None] * len(self._emitted)
         self._matrices = [_part_of(each, core) for each in printer.matrices]
         self._searched = [_part_of(each, core) for each in printer.searched]
+        self._filters = [
+            (*_part_of(each.matrix, core), torch.tensor(each.geometry.numbers, device="cpu"))
+            for each in printer.convolutions
+        ]
         self._steps = 0
 
     def wait(self) -> None:
@@ -77,7 +81,8 @@ class Compiled:
         plain = [each.contiguous() if k in self._read else each for k, each in enumerate(shared)]
         packed = [runtime.pack(_seen(shared[k], part)) for k, part in self._matrices]
         searched = [runtime.pack_search(_seen(shared[k], part)) for k, part in self._searched]
-        return [*plain, *packed, *(each for both in searched for each in both)]
+        convolved = [[how, runtime.pack_filters(_seen(shared[k], part), how)] for k, part, how in self._filters]
+        return [*plain, *packed, *(each for both in (*searched, *convolved) for each in both)]
 
     def interpreted(self, *, ragged: bool) -> Reason | None:
         """It runs any rows."""
@@ -148,11 +153,11 @@ def _emit(core: Core, sums: Sequence[Value]) -> tuple[Printer, set[int], list[bo
         stores.append((target, ref))
     stages = arrange(row.statements, stores)
     printer = Printer(stages, len(core.shared))
-    matrices = [*printer.matrices, *printer.searched]
+    matrices = [*printer.matrices, *printer.searched, *(each.matrix for each in printer.convolutions)]
     needs = Needs(
         printer.block.size,
         printer.products.size,
-        printer.row.size,
+        printer.row_bytes,
         max((each.shape[0] for each in printer.searched), default=0),
         len(printer.searched),
         printer.multiplications,

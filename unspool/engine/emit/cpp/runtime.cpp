@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "convolutions.h"
 #include "largest.h"
 #include "loop.h"
 #include "products.h"
@@ -88,6 +89,8 @@ void Job::work(int64_t number, int64_t workers) const {
   worker.barrier = barrier;
   worker.multiply_float = multiply<float>;
   worker.multiply_double = multiply<double>;
+  worker.convolve_float = convolve<float>;
+  worker.convolve_double = convolve<double>;
   worker.search_share = search_share;
   if (!worker.visible) {
     auto carried = reinterpret_cast<void**>(take(needs->carried_count * sizeof(void*)));
@@ -226,6 +229,12 @@ int64_t unspool_packed_float(int64_t depth, int64_t width) {
 }
 int64_t unspool_packed_double(int64_t depth, int64_t width) {
   return unspool::panels_of<double>(width) * unspool::kPanel<double> * depth;
+}
+void unspool_pack_filters_float(const unspool::Convolution* how, const float* filters, float* packed) {
+  unspool::pack_filters(*how, filters, packed);
+}
+void unspool_pack_filters_double(const unspool::Convolution* how, const double* filters, double* packed) {
+  unspool::pack_filters(*how, filters, packed);
 }
 int64_t unspool_search_bytes(int64_t depth, int64_t width) { return unspool::search_bytes(depth, width); }
 void unspool_pack_search(int64_t depth, int64_t width, const float* columns, void* packed) {

@@ -11,7 +11,7 @@ from unspool.engine.emit.cpp.loop_text import LoopText, comment
 from unspool.engine.emit.cpp.spelling import TYPES
 from unspool.engine.emit.stages.passes import Pass, Stage
 from unspool.engine.emit.stages.scratch import Home, Scratch
-from unspool.engine.emit.stages.statements import Largest, Product
+from unspool.engine.emit.stages.statements import Convolve, Largest, Product
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 
 APART = 5 * 64
@@ -30,7 +30,10 @@ class Printer:
         self._stages, self._shared = stages, shared
         products = [each for stage in stages if not isinstance(stage, Pass) for each in stage]
         self._searches = [each for each in products if isinstance(each, Largest)]
-        self.matrices = list(dict.fromkeys(each.matrix for each in products if not isinstance(each, Largest)))
+        self.convolutions = [each for each in products if isinstance(each, Convolve)]
+        """Convolutions, each of which comes with how it is done, and its filters packed."""
+        plain = [each for each in products if not isinstance(each, Largest | Convolve)]
+        self.matrices = list(dict.fromkeys(each.matrix for each in plain))
         """The matrices of products, in the order in which they come."""
         self.searched = [each.matrix for each in self._searches]
         """Those of which the largest entries are searched; each comes packed and by columns."""
@@ -43,12 +46,12 @@ class Printer:
     @property
     def multiplications(self) -> int:
         """Of the products of one row, at one step."""
-        return sum(
-            math.prod(each.left.shape) * each.matrix.shape[1]
-            for stage in self._stages
-            if not isinstance(stage, Pass)
-            for each in stage
-        )
+        return sum(each.multiplications for stage in self._stages if not isinstance(stage, Pass) for each in stage)
+
+    @property
+    def row_bytes(self) -> int:
+        """Scratch for one row at a time: of passes, and the copy of the image that is being convolved."""
+        return max(self.row.size, *(each.geometry.scratch for each in self.convolutions), 0)
 
     @property
     def elements(self) -> int:
@@ -69,9 +72,31 @@ class Printer:
     # -- products ------------------------------------------------------------------------------------------------------
 
     def _multiply(self, products: Sequence[Product]) -> str:
-        texts = [self._search(each) if isinstance(each, Largest) else self._product(each) for each in products]
+        texts = [self._text_of(each) for each in products]
         alone = all(isinstance(each, Largest) for each in products)  # they have met already
         return "".join(texts) + ("" if alone else "worker.meet();\n")
+
+    def _text_of(self, product: Product) -> str:
+        if isinstance(product, Convolve):
+            return self._convolution(product)
+        return self._search(product) if isinstance(product, Largest) else self._product(product)
+
+    def _convolution(self, convolution: Convolve) -> str:
+        kind = TYPES[convolution.target.buffer.dtype]
+        first = self._shared + len(self.matrices) + 2 * len(self._searches)
+        first += 2 * self.convolutions.index(convolution)
+        left, out = self._rows_of(convolution.left), self._rows_of(convolution.target)
+        how = f"static_cast<const unspool::Convolution*>(chunk.shared[{first}])"
+        what = [how, *left, f"static_cast<const {kind}*>(chunk.shared[{first + 1}])"]
+        added = convolution.added
+        if added is None:
+            what += ["nullptr", "0", "0", "false"]
+        else:
+            per_pixel = any(size > 1 and step for size, step in zip(added.shape[2:], added.strides[2:], strict=True))
+            what += [*self._rows_of(added), str(added.strides[1]), "true" if per_pixel else "false"]
+        title = "filters of " + " x ".join(map(str, convolution.matrix.shape))
+        call = f"worker.convolve(rows, unspool::Convolved<{kind}>{{{', '.join(what)}}}, {', '.join(out)});\n"
+        return _titled(convolution, title) + call
 
     def _product(self, product: Product) -> str:
         depth, width = product.matrix.shape
@@ -170,7 +195,11 @@ class Printer:
 def _title(product: Product) -> str:
     depth, width = product.matrix.shape
     what = "the largest of " if isinstance(product, Largest) else ""
-    about = f"{product.target.buffer.name}: {what}{depth} x {width}"
+    return _titled(product, f"{what}{depth} x {width}")
+
+
+def _titled(product: Product, what: str) -> str:
+    about = f"{product.target.buffer.name}: {what}"
     return comment(f"{about}  | {product.source}" if product.source else about)
 
 

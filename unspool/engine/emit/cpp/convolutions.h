@@ -1,0 +1,295 @@
+// Convolutions of a row's image by filters that stay the same for many steps.
+//
+// The image is copied once, with zeros around it and, for strides, taken apart into phases: whatever the stride, dilation
+// and padding, the pixels that a tap of the filters sees from neighbouring outputs then lie side by side. So a tap is an
+// offset, and a convolution the product of filters, packed by strips of outputs, with vectors of pixels.
+//
+// The gradient of the image, and a transposed convolution, go by phases of what is computed: outputs of a phase see the
+// same taps, and each phase is a convolution with stride 1 by these.
+#pragma once
+
+#include "loop.h"
+#include "products.h"
+
+namespace unspool {
+
+constexpr int kAxes = 3;  // images with fewer have sizes of 1 in front
+
+// What is computed in one go: all outputs, or one phase of them. Taps follow it, two numbers each: how far away its pixels
+// are in the copy, and its place in a filter.
+struct ConvolutionPart {
+  int64_t taps;
+  int64_t sizes[kAxes];    // of the outputs
+  int64_t first;           // where the first of them is
+  int64_t steps[kAxes];    // how far apart they are along each axis
+
+  const int64_t* tap() const { return reinterpret_cast<const int64_t*>(this + 1); }
+  const ConvolutionPart* next() const { return reinterpret_cast<const ConvolutionPart*>(tap() + 2 * taps); }
+};
+
+// Distances are counted in elements.
+struct Convolution {
+  int64_t groups, channels, outputs;                         // the last two of a group
+  int64_t filter_group, filter_output, filter_channel;       // how far apart the filters are
+  int64_t sizes[kAxes], image_channel, image[kAxes];         // of the image, and how far apart its pixels are
+  int64_t before[kAxes];   // zeros in front of it in the copy; pixels that are left out if it is less than zero
+  int64_t phases[kAxes];
+  int64_t copied[kAxes];   // sizes of a phase in the copy
+  int64_t plane;           // how far apart channels are in the copy
+  int64_t out_channel;
+  int64_t parts;
+
+  const ConvolutionPart* part() const { return reinterpret_cast<const ConvolutionPart*>(this + 1); }
+  int64_t phase() const { return copied[0] * copied[1] * copied[2]; }
+};
+
+template <typename T> void pack_filters(const Convolution& c, const T* filters, T* packed) {
+  const ConvolutionPart* part = c.part();
+  for (int64_t p = 0; p < c.parts; p++, part = part->next())
+    for (int64_t g = 0; g < c.groups; g++)
+      in_strips(c.outputs, [&](int64_t first, int64_t count) {
+        for (int64_t i = 0; i < c.channels; i++)
+          for (int64_t t = 0; t < part->taps; t++)
+            for (int64_t m = 0; m < count; m++)
+              *packed++ = filters[g * c.filter_group + (first + m) * c.filter_output + i * c.filter_channel +
+                                  part->tap()[2 * t + 1]];
+      });
+}
+
+// One line of the image into a line of every phase of its own line.
+template <typename T> void copy_line(const Convolution& c, const T* line, T* out) {
+  const int64_t width = c.copied[2], before = c.before[2], apart = c.image[2];
+  for (int64_t f = 0; f < c.phases[2]; f++, out += c.phase()) {
+    // pixel x is at f + j * phases - before
+    int64_t begin = 0, end = width;
+    while (begin < width && f + begin * c.phases[2] < before) out[begin++] = T(0);
+    while (end > begin && f + (end - 1) * c.phases[2] - before >= c.sizes[2]) out[--end] = T(0);
+    const T* from = line + (f - before) * apart;
+    if (c.phases[2] == 1 && apart == 1) {
+      if (end > begin) std::memcpy(out + begin, from + begin, (end - begin) * sizeof(T));
+    } else {
+      for (int64_t j = begin; j < end; j++) out[j] = from[j * c.phases[2] * apart];
+    }
+  }
+}
+
+template <typename T> void copy_image(const Convolution& c, const T* image, T* copy) {
+  for (int64_t i = 0; i < c.groups * c.channels; i++)
+    for (int64_t fz = 0; fz < c.phases[0]; fz++)
+      for (int64_t fy = 0; fy < c.phases[1]; fy++)
+        for (int64_t z = 0; z < c.copied[0]; z++)
+          for (int64_t y = 0; y < c.copied[1]; y++) {
+            const int64_t at_z = fz + z * c.phases[0] - c.before[0], at_y = fy + y * c.phases[1] - c.before[1];
+            T* const out = copy + i * c.plane + (fz * c.phases[1] + fy) * c.phases[2] * c.phase() +
+                           (z * c.copied[1] + y) * c.copied[2];
+            if (at_z >= 0 && at_z < c.sizes[0] && at_y >= 0 && at_y < c.sizes[1])
+              copy_line(c, image + i * c.image_channel + at_z * c.image[0] + at_y * c.image[1], out);
+            else
+              for (int64_t f = 0; f < c.phases[2]; f++)
+                std::memset(out + f * c.phase(), 0, c.copied[2] * sizeof(T));
+          }
+}
+
+// M outputs by V vectors of pixels.
+template <typename T, int M, int V> struct Pixels {
+  using Vec = typename Vector<T>::Type;
+  static constexpr int64_t L = kLanes<T>;
+  Vec sums[M][V];
+
+  __attribute__((always_inline)) void add(int64_t begin, int64_t end, const Convolution& c, const ConvolutionPart& part,
+                                          const T* pixels, const T* filters) {
+    const int64_t taps = part.taps;
+    const int64_t* const tap = part.tap();
+    filters += begin * taps * M;
+    for (int64_t i = begin; i < end; i++)
+      for (int64_t t = 0; t < taps; t++, filters += M) {
+        const T* const here = pixels + i * c.plane + tap[2 * t];
+        Vec right[V];
+        for (int v = 0; v < V; v++) right[v] = *reinterpret_cast<const Vec*>(here + v * L);
+        for (int m = 0; m < M; m++)
+          for (int v = 0; v < V; v++) sums[m][v] += filters[m] * right[v];
+      }
+  }
+
+  // All channels, a block of terms at a time, since what is added to a large sum is rounded to its last digits.
+  __attribute__((always_inline)) void add_all(const Convolution& c, const ConvolutionPart& part, const T* pixels,
+                                              const T* filters) {
+    const int64_t terms = c.channels * part.taps;
+    if (terms <= kTerms) return add(0, c.channels, c, part, pixels, filters);
+    Vec before[M][V];
+    const int64_t blocks = (terms + kTerms - 1) / kTerms;
+    for (int64_t b = 0; b < blocks; b++) {
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < V; v++) {
+          before[m][v] = b ? before[m][v] + sums[m][v] : sums[m][v];
+          sums[m][v] = Vec{};
+        }
+      add(c.channels * b / blocks, c.channels * (b + 1) / blocks, c, part, pixels, filters);
+    }
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < V; v++) sums[m][v] += before[m][v];
+  }
+};
+
+// What is added to a convolution: an image like the outputs, a number for each channel, or nothing.
+template <typename T> struct Added {
+  const T* first;
+  int64_t channel;
+  bool per_pixel;
+};
+
+// Calls `body(place in the tile, place among the outputs, count)` for the pieces of lines that are in `width` pixels of the
+// copy from `begin` on.
+template <typename Body>
+void pieces_of(const Convolution& c, const ConvolutionPart& part, int64_t begin, int64_t width, Body&& body) {
+  const int64_t y_apart = c.copied[2], z_apart = c.copied[1] * c.copied[2];
+  for (int64_t z = begin / z_apart; z < part.sizes[0] && z * z_apart < begin + width; z++) {
+    const int64_t from = begin - z * z_apart;
+    for (int64_t y = from > 0 ? from / y_apart : 0; y < part.sizes[1] && z * z_apart + y * y_apart < begin + width; y++) {
+      const int64_t line = z * z_apart + y * y_apart;
+      const int64_t first = line > begin ? line : begin;
+      const int64_t last = line + part.sizes[2] < begin + width ? line + part.sizes[2] : begin + width;
+      if (first < last)
+        body(first - begin, z * part.steps[0] + y * part.steps[1] + (first - line) * part.steps[2], last - first);
+    }
+  }
+}
+
+// M outputs by V vectors of pixels that lie in one line, from `begin` on in the copy and `place` on among the outputs.
+template <typename T, int M, int V>
+void whole_tile(const Convolution& c, const ConvolutionPart& part, const T* pixels, const T* filters,
+                const Added<T>& added, T* out, int64_t begin, int64_t place) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>;
+  Pixels<T, M, V> tile;
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < V; v++) {
+      const T* const start = added.first + m * added.channel;
+      tile.sums[m][v] = !added.first       ? Vec{}
+                        : added.per_pixel ? *reinterpret_cast<const Vec*>(start + place + v * L)
+                                          : *start + Vec{};
+    }
+  tile.add_all(c, part, pixels + begin, filters);
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(out + m * c.out_channel + place + v * L) = tile.sums[m][v];
+}
+
+// The same where they are pieces of lines, or lie apart from each other.
+template <typename T, int M, int V>
+void broken_tile(const Convolution& c, const ConvolutionPart& part, const T* pixels, const T* filters,
+                 const Added<T>& added, T* out, int64_t begin, int64_t width) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>;
+  alignas(kBytes) T whole[M * V * L];
+  const int64_t apart = part.steps[2];
+  std::memset(whole, 0, sizeof(whole));
+  if (added.first)
+    pieces_of(c, part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
+      for (int m = 0; m < M; m++)
+        for (int64_t j = 0; j < count; j++)
+          whole[m * V * L + at + j] = added.first[m * added.channel + (added.per_pixel ? place + j * apart : 0)];
+    });
+  Pixels<T, M, V> tile;
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < V; v++) tile.sums[m][v] = *reinterpret_cast<const Vec*>(whole + (m * V + v) * L);
+  tile.add_all(c, part, pixels + begin, filters);
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(whole + (m * V + v) * L) = tile.sums[m][v];
+  pieces_of(c, part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
+    for (int m = 0; m < M; m++)
+      for (int64_t j = 0; j < count; j++) out[m * c.out_channel + place + j * apart] = whole[m * V * L + at + j];
+  });
+}
+
+// How many pixels of the copy the outputs of a part are, with what lies between their lines.
+inline int64_t pixels_between(const Convolution& c, const ConvolutionPart& part) {
+  return ((part.sizes[0] - 1) * c.copied[1] + part.sizes[1] - 1) * c.copied[2] + part.sizes[2];
+}
+
+// Whether it takes fewer vectors to go on from line to line, over what lies between, than to begin each line anew.
+template <typename T> bool runs_on(const Convolution& c, const ConvolutionPart& part) {
+  const int64_t by_lines = part.sizes[0] * part.sizes[1] * ((part.sizes[2] + kLanes<T> - 1) / kLanes<T>);
+  const int64_t at_once = (pixels_between(c, part) + kLanes<T> - 1) / kLanes<T>;
+  return 10 * by_lines > 11 * at_once;  // what is broken has to be put together
+}
+
+// M outputs by `count` pixels of the copy, which are one line or several with what lies between them.
+template <typename T, int M>
+void output_strip(const Convolution& c, const ConvolutionPart& part, const T* pixels, const T* filters,
+                  const Added<T>& added, T* out, int64_t begin, int64_t count, int64_t place, bool broken) {
+  constexpr int64_t L = kLanes<T>, W = kPanel<T>;
+  const bool whole = !broken && part.steps[2] == 1;
+  for (int64_t x = 0; x < count; x += W) {
+    const int64_t left = count - x < W ? count - x : W;
+    if (whole && left == W)
+      whole_tile<T, M, kVectors>(c, part, pixels, filters, added, out, begin + x, place + x);
+    else if (whole && left == L)
+      whole_tile<T, M, 1>(c, part, pixels, filters, added, out, begin + x, place + x);
+    else if (left > L)
+      broken_tile<T, M, kVectors>(c, part, pixels, filters, added, out, begin + x, left);
+    else
+      broken_tile<T, M, 1>(c, part, pixels, filters, added, out, begin + x, left);
+  }
+}
+
+template <typename T, int M>
+void output_strip_of(int64_t rows, const Convolution& c, const ConvolutionPart& part, const T* pixels, const T* filters,
+                     const Added<T>& added, T* out, int64_t begin, int64_t count, int64_t place, bool broken) {
+  if (rows == M)
+    output_strip<T, M>(c, part, pixels, filters, added, out, begin, count, place, broken);
+  else if constexpr (M > 1)
+    output_strip_of<T, M - 1>(rows, c, part, pixels, filters, added, out, begin, count, place, broken);
+}
+
+// A share of the outputs of one row.
+template <typename T>
+void convolve_row(const Convolution& c, const T* copy, const T* filters, const Added<T>& added, T* out, int64_t share,
+                  int64_t shares) {
+  const ConvolutionPart* part = c.part();
+  for (int64_t p = 0; p < c.parts; p++, part = part->next()) {
+    const int64_t* const sizes = part->sizes;
+    const int64_t depth = c.channels * part->taps, lines = sizes[0] * sizes[1];
+    const bool broken = runs_on<T>(c, *part);
+    auto strips = [&](int64_t begin, int64_t count, int64_t place) {
+      int64_t number = 0;
+      const int64_t all = c.groups * ((c.outputs + kRows - 1) / kRows);
+      for (int64_t g = 0; g < c.groups; g++)
+        in_strips(c.outputs, [&](int64_t first, int64_t height) {
+          if (number >= all * share / shares && number < all * (share + 1) / shares) {
+            const int64_t output = g * c.outputs + first;
+            const Added<T> own{added.first ? added.first + output * added.channel + (added.per_pixel ? part->first : 0)
+                                           : nullptr,
+                               added.channel, added.per_pixel};
+            output_strip_of<T, kRows>(height, c, *part, copy + g * c.channels * c.plane, filters + output * depth, own,
+                                      out + output * c.out_channel + part->first, begin, count, place, broken);
+          }
+          number++;
+        });
+    };
+    if (broken) {
+      const int64_t all = pixels_between(c, *part);
+      constexpr int64_t block = 4 * kPanel<T>;  // whose pixels stay in the cache for all strips
+      for (int64_t begin = 0; begin < all; begin += block)
+        strips(begin, all - begin < block ? all - begin : block, 0);
+    } else {
+      for (int64_t line = 0; line < lines; line++) {
+        const int64_t z = line / sizes[1], y = line % sizes[1];
+        strips((z * c.copied[1] + y) * c.copied[2], sizes[2], z * part->steps[0] + y * part->steps[1]);
+      }
+    }
+    filters += depth * c.groups * c.outputs;
+  }
+}
+
+template <typename T>
+void convolve(int64_t rows, const Convolved<T>& what, T* out, int64_t out_apart, char* scratch, int64_t share,
+              int64_t shares) {
+  T* const copy = reinterpret_cast<T*>(scratch);
+  for (int64_t r = 0; r < rows; r++) {
+    copy_image(*what.how, what.image + r * what.image_apart, copy);
+    const Added<T> added{what.added ? what.added + r * what.added_apart : nullptr, what.added_channel, what.per_pixel};
+    convolve_row(*what.how, copy, what.filters, added, out + r * out_apart, share, shares);
+  }
+}
+
+}  // namespace unspool
