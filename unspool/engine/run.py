@@ -108,7 +108,7 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         plan,
         layout,
         steps,
-        options.parallel_iterations or _default_chunk(steps, batch_size, device),
+        options.parallel_iterations or _default_chunk(steps, batch_size, device, plan.largest_row),
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
         asked(),
@@ -125,9 +125,17 @@ CHUNK_STEPS = 32
 ENOUGH_ROWS = 4096
 """Rows in a chunk with which what is done for all of them at once is as fast as it gets on a CPU."""
 
+LARGE_ROW = 64 << 10
+"""Bytes of a value of one row, such as an image, from which few rows are enough for that."""
+CHUNK_BYTES = 8 << 20
+"""What such a value may take for all rows of a chunk. What is larger leaves the caches, and a system hands out its memory
+page by page."""
 
-def _default_chunk(steps: int, batch_size: int, device: torch.device) -> int:
+
+def _default_chunk(steps: int, batch_size: int, device: torch.device, largest_row: int) -> int:
     if device.type != "cpu":
         return CHUNK_STEPS
     most = max(CHUNK_STEPS, -(-ENOUGH_ROWS // batch_size))
+    if largest_row >= LARGE_ROW:
+        most = max(1, min(most, CHUNK_BYTES // (largest_row * batch_size)))
     return -(-steps // -(-steps // most))  # chunks of much the same length

@@ -13,6 +13,7 @@
 
 namespace unspool {
 
+constexpr int64_t kNearest = 1 << 14;  // bytes of the first cache that the pixels of a tile's lines may take
 constexpr int kAxes = 3;  // images with fewer have sizes of 1 in front
 
 // What is computed in one go: all outputs, or one phase of them. Taps follow it, two numbers each: how far away its pixels
@@ -241,6 +242,14 @@ void output_strip_of(int64_t rows, const Convolution& c, const ConvolutionPart& 
     output_strip_of<T, M - 1>(rows, c, part, pixels, filters, added, out, begin, count, place, broken);
 }
 
+// Lines whose pixels, with those above and below that their outputs see, stay in the first cache for all strips.
+template <typename T> int64_t lines_at_once(const Convolution& c, const ConvolutionPart& part) {
+  const int64_t line = c.channels * c.copied[2] * static_cast<int64_t>(sizeof(T));
+  const int64_t seen = c.copied[1] - part.sizes[1];
+  const int64_t fitting = kNearest / line - seen;
+  return fitting < 1 ? 1 : fitting < part.sizes[1] ? fitting : part.sizes[1];
+}
+
 // A share of the outputs of one row.
 template <typename T>
 void convolve_row(const Convolution& c, const T* copy, const T* filters, const Added<T>& added, T* out, int64_t share,
@@ -248,9 +257,10 @@ void convolve_row(const Convolution& c, const T* copy, const T* filters, const A
   const ConvolutionPart* part = c.part();
   for (int64_t p = 0; p < c.parts; p++, part = part->next()) {
     const int64_t* const sizes = part->sizes;
-    const int64_t depth = c.channels * part->taps, lines = sizes[0] * sizes[1];
+    const int64_t depth = c.channels * part->taps;
     const bool broken = runs_on<T>(c, *part);
-    auto strips = [&](int64_t begin, int64_t count, int64_t place) {
+    // Calls `body(strip)` for each strip, which is then called with the pixels to compute.
+    auto strips = [&](auto&& body) {
       int64_t number = 0;
       const int64_t all = c.groups * ((c.outputs + kRows - 1) / kRows);
       for (int64_t g = 0; g < c.groups; g++)
@@ -260,22 +270,27 @@ void convolve_row(const Convolution& c, const T* copy, const T* filters, const A
             const Added<T> own{added.first ? added.first + output * added.channel + (added.per_pixel ? part->first : 0)
                                            : nullptr,
                                added.channel, added.per_pixel};
-            output_strip_of<T, kRows>(height, c, *part, copy + g * c.channels * c.plane, filters + output * depth, own,
-                                      out + output * c.out_channel + part->first, begin, count, place, broken);
+            body([&](int64_t begin, int64_t count, int64_t place) {
+              output_strip_of<T, kRows>(height, c, *part, copy + g * c.channels * c.plane, filters + output * depth,
+                                        own, out + output * c.out_channel + part->first, begin, count, place, broken);
+            });
           }
           number++;
         });
     };
     if (broken) {
       const int64_t all = pixels_between(c, *part);
-      constexpr int64_t block = 4 * kPanel<T>;  // whose pixels stay in the cache for all strips
+      constexpr int64_t block = 4 * kPanel<T>;
       for (int64_t begin = 0; begin < all; begin += block)
-        strips(begin, all - begin < block ? all - begin : block, 0);
+        strips([&](auto&& strip) { strip(begin, all - begin < block ? all - begin : block, 0); });
     } else {
-      for (int64_t line = 0; line < lines; line++) {
-        const int64_t z = line / sizes[1], y = line % sizes[1];
-        strips((z * c.copied[1] + y) * c.copied[2], sizes[2], z * part->steps[0] + y * part->steps[1]);
-      }
+      const int64_t step = lines_at_once<T>(c, *part);
+      for (int64_t z = 0; z < sizes[0]; z++)
+        for (int64_t begin = 0; begin < sizes[1]; begin += step)
+          strips([&](auto&& strip) {
+            for (int64_t y = begin; y < begin + step && y < sizes[1]; y++)
+              strip((z * c.copied[1] + y) * c.copied[2], sizes[2], z * part->steps[0] + y * part->steps[1]);
+          });
     }
     filters += depth * c.groups * c.outputs;
   }

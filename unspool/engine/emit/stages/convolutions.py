@@ -112,7 +112,9 @@ class Geometry:
             filter_output, filter_channel = channels * covered, covered
         along = _spread if options.spreads else _gathered
         sizes = (_three(each, 1) for each in (outputs[1:], filters[2:], options.steps))
-        axes = [along(*each) for each in zip(*sizes, _three(options.padding, 0), _three(options.dilation, 1), strict=True)]
+        axes = [
+            along(*each) for each in zip(*sizes, _three(options.padding, 0), _three(options.dilation, 1), strict=True)
+        ]
         copied, phases = [each.copied for each in axes], [each.phases for each in axes]
         # A cache has few places for what is a power of two apart.
         lines = -(-math.prod(copied) * math.prod(phases) * itemsize // LINE) | 1

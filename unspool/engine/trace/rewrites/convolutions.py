@@ -124,7 +124,11 @@ def narrow_convolutions(graph: fx.Graph, weights: Collection[Node], results: Ite
         cut = all(is_call(user, aten.slice.Tensor) and number(user, 1) == 1 for user in users)
         if not users or not cut or filters not in shared or bias is not None or not _is_plain(node):
             continue
-        if any(len(user.args) != 4 for user in users) or len(users) > 1 and len({user in in_loop for user in users}) == 1:
+        if (
+            any(len(user.args) != 4 for user in users)
+            or len(users) > 1
+            and len({user in in_loop for user in users}) == 1
+        ):
             continue
         ranges = sorted((argument(user, 2), argument(user, 3)) for user in users)
         if any(end > start for (_, end), (start, _) in pairwise(ranges)):
