@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.convolutions import AXES, Options
+from unspool.engine.emit.stages.dtypes import MULTIPLIED
 from unspool.engine.ops.table import Op, OpKind
 from unspool.engine.rows import product_rules
 from unspool.engine.trace.graph import aten
@@ -14,7 +16,7 @@ from unspool.engine.trace.graph import aten
 if TYPE_CHECKING:  # the stages of emitters import the table of operations
     from unspool.engine.emit.stages.row import Row
     from unspool.engine.emit.stages.strided import Ref
-    from unspool.engine.ir.program import Instruction
+    from unspool.engine.ir.program import Instruction, Value
 
 
 def _convolution(row: Row, instruction: Instruction) -> Ref:
@@ -25,6 +27,29 @@ def _convolution(row: Row, instruction: Instruction) -> Ref:
         raise CannotEmitError(f"a convolution of images with {axes} axes")
     each = (_for_each(numbers, axes) for numbers in (steps, padding, dilation))
     return row.convolve(result, image, filters, bias, Options(*each, groups, spreads=transposed))
+
+
+PIXELS = 256
+"""Of an image, from which the gradient of filters is added up row by row as fast as for many rows at once."""
+
+
+def gradient_of_filters(instruction: Instruction) -> tuple[Value, Value, Options] | None:
+    """The image, the gradient of what it was convolved to, and how, of an instruction that computes that of filters.
+
+    None if it is another instruction, or too small. A transposed convolution goes from the gradient to the image.
+    """
+    if instruction.operation is not aten.convolution_backward.default:
+        return None
+    gradient, image, filters, _, steps, padding, dilation, transposed, _, groups, mask = instruction.arguments
+    if transposed:
+        gradient, image = image, gradient
+    axes, dtypes = len(filters.shape) - 2, {gradient.dtype, image.dtype, filters.dtype}
+    if mask != [False, True, False] or axes > AXES or not dtypes <= MULTIPLIED.keys() or len(dtypes) > 1:
+        return None
+    if math.prod(gradient.shape[1:]) < PIXELS or not math.prod(filters.shape):
+        return None
+    each = (_for_each(numbers, axes) for numbers in (steps, padding, dilation))
+    return image, gradient, Options(*each, groups, spreads=False)
 
 
 def _for_each(numbers: Sequence[int], axes: int) -> tuple[int, ...]:

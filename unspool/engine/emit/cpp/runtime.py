@@ -23,7 +23,7 @@ class Needs(ctypes.Structure):
     """`unspool::Needs` of loop.h."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("block", "products", "row", "search_depth", "searches")),
+        *((name, ctypes.c_int64) for name in ("block", "products", "row", "by_row", "search_depth", "searches")),
         *((name, ctypes.c_int64) for name in ("product_work", "matrix_bytes", "other_work")),
         *((name, ctypes.c_int64) for name in ("carried_count", "emitted_count", "summed_count")),
         *((name, ctypes.c_void_p) for name in ("carried_bytes", "emitted_bytes", "summed_bytes")),

@@ -11,6 +11,8 @@ from unspool.engine.emit.stages.strided import contiguous
 
 AXES = 3
 """Images with fewer have sizes of 1 in front."""
+STRIP = 4
+"""Outputs whose filters get their gradients at once."""
 LINE = 64
 """Bytes of a cache line."""
 
@@ -141,6 +143,8 @@ class Geometry:
         """An `unspool::Convolution` of convolutions.h, one number after another."""
         self.scratch = groups * channels * plane * itemsize + 4 * LINE
         """Bytes of the copy; vectors may reach beyond its end."""
+        self.gradient_scratch = STRIP * (math.prod(copied) + LINE) * itemsize
+        """Bytes of a copy of some channels of what is computed, laid out like the image's."""
 
 
 def _three(numbers: Sequence[int], otherwise: int) -> list[int]:

@@ -17,7 +17,7 @@ import torch
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.convolutions import Geometry, Options
 from unspool.engine.emit.stages.dtypes import DTYPES, MULTIPLIED
-from unspool.engine.emit.stages.statements import Compute, Convolve, Largest, Product, Reduce, Statement
+from unspool.engine.emit.stages.statements import Compute, Convolve, Correlate, Largest, Product, Reduce, Statement
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.program import Instruction, Value
 
@@ -209,6 +209,17 @@ class Row:
             self.statements.append(replace(statement, added=added))
         return target
 
+    def correlate(self, total: Value, image: Value, gradient: Value, options: Options, index: int) -> None:
+        """Sums the gradient of filters over rows, in double precision."""
+        left, right = self.ref(image), self.ref(gradient)
+        left, right = (self.copy(each) if each.buffer.place is Place.CONSTANT else each for each in (left, right))
+        right = right if _lies_like(right, Ref.whole(right.buffer, right.shape)) else self.copy(right)
+        size = left.buffer.dtype.itemsize
+        geometry = Geometry(left.shape[1:], left.strides[1:], total.shape, right.shape[1:], options, size)
+        target = self.new(f"{total.name}_total", torch.float64, total.shape, Place.SUMMED)
+        target.buffer.index = index
+        self.statements.append(Correlate(target, left, right, None, self.source, geometry=geometry))
+
     def add_to_held(self, product: Value, addend: Value, result: Value) -> bool:
         """Lets a product that nobody else needs start from what is added to it; False if it cannot."""
         held = self._held.get(product)
@@ -281,7 +292,12 @@ def _can_start(product: Product, added: Ref) -> bool:
     """Whether a product can start from `added`, which has its shape."""
     if not isinstance(product, Convolve):
         return added.strides[-1] == 1
-    pixels = zip(added.shape[2:], added.strides[2:], product.target.strides[2:], strict=True)
+    return _lies_like(added, product.target)
+
+
+def _lies_like(image: Ref, other: Ref) -> bool:
+    """Whether the pixels of an image's channels lie like those of another."""
+    pixels = zip(image.shape[2:], image.strides[2:], other.strides[2:], strict=True)
     return all(size == 1 or own == right for size, own, right in pixels)
 
 

@@ -101,5 +101,27 @@ class Convolve(Product):
         """Of one row."""
         return self.geometry.multiplications
 
+    @property
+    def scratch(self) -> int:
+        """Bytes it needs for one row at a time."""
+        return self.geometry.scratch
+
+
+@dataclass(frozen=True, eq=False)
+class Correlate(Convolve):
+    """`target += ` the gradient of filters: of how `left`, the image, was convolved to what has the gradient `matrix`.
+
+    A sum over rows and pixels.
+    """
+
+    @property
+    def scratch(self) -> int:
+        """Bytes it needs for one row at a time."""
+        return self.geometry.scratch + self.geometry.gradient_scratch
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [self.left, self.matrix]
+
 
 Statement = Compute | Reduce | Contract | Product
