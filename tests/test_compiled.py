@@ -38,7 +38,6 @@ UNPLANNED = {
 """Cells that the plain loop runs, with what `explain` says of them."""
 
 INTERPRETED = {
-    "conv_lstm": "aten.convolution.default has no compiled form",
     "top_k": "aten.topk.default has no compiled form",
     "lstm-softplus": "aten.logaddexp.default has no compiled form",
 }

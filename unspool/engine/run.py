@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -108,7 +109,7 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         plan,
         layout,
         steps,
-        options.parallel_iterations or _default_chunk(steps, batch_size, device, plan.largest_row),
+        options.parallel_iterations or _default_chunk(steps, batch_size, device),
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
         asked(),
@@ -117,6 +118,8 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         ends,
     )
     call.start()  # which may still find a reason
+    if not options.parallel_iterations and call.largest_beside >= LARGE_ROW:
+        call = replace(call, chunk=max(1, min(call.chunk, CHUNK_BYTES // (call.largest_beside * batch_size))))
     return call, tensors
 
 
@@ -128,14 +131,12 @@ ENOUGH_ROWS = 4096
 LARGE_ROW = 64 << 10
 """Bytes of a value of one row, such as an image, from which few rows are enough for that."""
 CHUNK_BYTES = 8 << 20
-"""What such a value may take for all rows of a chunk. What is larger leaves the caches, and a system hands out its memory
-page by page."""
+"""What such a value beside the core may take for all rows of a chunk: what is larger leaves the caches, and a system
+hands out fresh memory for it, page by page."""
 
 
-def _default_chunk(steps: int, batch_size: int, device: torch.device, largest_row: int) -> int:
+def _default_chunk(steps: int, batch_size: int, device: torch.device) -> int:
     if device.type != "cpu":
         return CHUNK_STEPS
     most = max(CHUNK_STEPS, -(-ENOUGH_ROWS // batch_size))
-    if largest_row >= LARGE_ROW:
-        most = max(1, min(most, CHUNK_BYTES // (largest_row * batch_size)))
     return -(-steps // -(-steps // most))  # chunks of much the same length

@@ -25,8 +25,8 @@ def _convolution(row: Row, instruction: Instruction) -> Ref:
     axes = len(filters.shape) - 2
     if axes > AXES:
         raise CannotEmitError(f"a convolution of images with {axes} axes")
-    each = (_for_each(numbers, axes) for numbers in (steps, padding, dilation))
-    return row.convolve(result, image, filters, bias, Options(*each, groups, spreads=transposed))
+    steps, padding, dilation = (_for_each(numbers, axes) for numbers in (steps, padding, dilation))
+    return row.convolve(result, image, filters, bias, Options(steps, padding, dilation, groups, transposed))
 
 
 PIXELS = 256
@@ -48,8 +48,8 @@ def gradient_of_filters(instruction: Instruction) -> tuple[Value, Value, Options
         return None
     if math.prod(gradient.shape[1:]) < PIXELS or not math.prod(filters.shape):
         return None
-    each = (_for_each(numbers, axes) for numbers in (steps, padding, dilation))
-    return image, gradient, Options(*each, groups, spreads=False)
+    steps, padding, dilation = (_for_each(numbers, axes) for numbers in (steps, padding, dilation))
+    return image, gradient, Options(steps, padding, dilation, groups, spreads=False)
 
 
 def _for_each(numbers: Sequence[int], axes: int) -> tuple[int, ...]:

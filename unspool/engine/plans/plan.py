@@ -98,12 +98,6 @@ class Plan:
         """Bytes of one row of these values."""
         return sum(row_bytes(node, self.labels) for node in nodes)
 
-    @cached_property
-    def largest_row(self) -> int:
-        """Bytes of one row of the largest value."""
-        values = [node for node in self.trace.graph.nodes if isinstance(self.labels.get(node), Axis)]
-        return max(row_bytes(node, self.labels) for node in values if isinstance(node.meta["val"], Tensor))
-
     @property
     def is_random(self) -> bool:
         """Whether a step draws random numbers."""

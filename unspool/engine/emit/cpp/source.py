@@ -39,8 +39,8 @@ class Printer:
         self.searched = [each.matrix for each in self._searches]
         """Those of which the largest entries are searched; each comes packed and by columns."""
         self.by_row = bool(self.convolutions) and len(self.convolutions) == len(products)
-        """Whether a step goes through all stages with one row, then with the next: an image's are many bytes, which stay
-        in the cache that way. Products by matrices are for all rows at once."""
+        """Whether a step goes through all stages with one row, then with the next: its images then stay in the cache.
+        Products by matrices are for all rows at once."""
         self._home = Home(stages)
         self.row = Scratch.of([buffer for buffer in self._home.row if not self._home.is_scalar(buffer)], APART)
         self.block = Scratch.of(list(self._home.block))
@@ -216,7 +216,9 @@ class Printer:
         records = (("worker.row", None, self.row), ("worker.block", "q", self.block), ("products", "q", self.products))
         for base, number, scratch in records:
             if buffer in scratch.places:
-                start = f"{base} + {scratch.places[buffer]}" + (f" + q * {scratch.size}" if number and not self.by_row else "")
+                start = f"{base} + {scratch.places[buffer]}" + (
+                    f" + q * {scratch.size}" if number and not self.by_row else ""
+                )
                 return f"{kind}* const {name} = reinterpret_cast<{kind}*>({start});\n"
         rows = {
             Place.SHARED: "",

@@ -43,8 +43,8 @@ class _Seen:
 
     Args:
         first, apart, count: the outputs.
-        taps: for each tap that they see, its place in the filter, and the phase and the place in the copy that the first
-            of them sees it at.
+        taps: for each tap that they see, its place in the filter, and the phase and the place in the copy where the
+            first of them sees it.
     """
 
     first: int

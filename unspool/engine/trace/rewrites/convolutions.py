@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -48,17 +48,17 @@ def take_convolutions_apart(graph: fx.Graph) -> None:
 def _of_input(node: Node, result: Node) -> Node | None:
     """The gradient of the input as a convolution; None if it would have another shape."""
     gradient, filters = operand(node, 0), operand(node, 2)
-    steps, padding, dilation, transposed, _, groups = node.args[4:10]
+    covered: list[int] = list(value(filters).shape[2:])
     if value(gradient).dim() != value(filters).dim():
         return None
+    steps, padding, dilation = (_for_each(argument(node, k), len(covered)) for k in (4, 5, 6))
+    transposed, groups = argument(node, 7), argument(node, 9)
     more = [0] * len(steps)
     if not transposed:
-        sizes, covered, found = value(result).shape[2:], value(filters).shape[2:], value(gradient).shape[2:]
-        least = [
-            (size - 1) * step - 2 * zeros + apart * (taps - 1) + 1
-            for size, taps, step, zeros, apart in zip(found, covered, steps, padding, dilation, strict=True)
-        ]
-        more = [size - few for size, few in zip(sizes, least, strict=True)]
+        sizes, found = value(result).shape[2:], value(gradient).shape[2:]
+        for k, (size, step) in enumerate(zip(found, steps, strict=True)):
+            least = (size - 1) * step - 2 * padding[k] + dilation[k] * (covered[k] - 1) + 1
+            more[k] = sizes[k] - least
     if any(few < 0 or few >= step for few, step in zip(more, steps, strict=True)):
         return None
     options = (steps, padding, dilation, not transposed, more, groups)
@@ -89,10 +89,11 @@ def split_concat_convolutions(graph: fx.Graph, weights: Collection[Node], carrie
         joined, filters, bias, *options = node.args
         if not is_call(joined, aten.cat.default) or filters not in shared or not _is_plain(node):
             continue
-        if argument(joined, 1, 0) % value(joined).dim() != 1:
+        pieces, rank = operands(joined, 0), value(joined).dim()
+        if argument(joined, 1, 0) % rank != 1 or any(value(piece).dim() != rank for piece in pieces):
             continue
         groups: list[list[Node]] = []
-        for piece in operands(joined, 0):
+        for piece in pieces:
             if groups and (groups[-1][-1] in dependent) == (piece in dependent):
                 groups[-1].append(piece)
             else:
@@ -121,14 +122,10 @@ def narrow_convolutions(graph: fx.Graph, weights: Collection[Node], results: Ite
     shared, in_loop = invariants(graph, weights), ancestors(results)
     for node in calls(graph, aten.convolution.default):
         users, (gradient, filters, bias, *options) = list(node.users), node.args
-        cut = all(is_call(user, aten.slice.Tensor) and number(user, 1) == 1 for user in users)
+        cut = all(is_call(user, aten.slice.Tensor) and number(user, 1) == 1 and len(user.args) == 4 for user in users)
         if not users or not cut or filters not in shared or bias is not None or not _is_plain(node):
             continue
-        if (
-            any(len(user.args) != 4 for user in users)
-            or len(users) > 1
-            and len({user in in_loop for user in users}) == 1
-        ):
+        if len(users) > 1 and len({user in in_loop for user in users}) == 1:
             continue
         ranges = sorted((argument(user, 2), argument(user, 3)) for user in users)
         if any(end > start for (_, end), (start, _) in pairwise(ranges)):
@@ -138,6 +135,11 @@ def narrow_convolutions(graph: fx.Graph, weights: Collection[Node], results: Ite
             replace(user, insert(user, aten.convolution.default, gradient, own, None, *options))
         graph.erase_node(node)
     hoist_invariants(graph, weights)
+
+
+def _for_each(numbers: Sequence[int], axes: int) -> list[int]:
+    """Numbers for each axis; a single one is for all."""
+    return list(numbers) if len(numbers) == axes else list(numbers) * axes
 
 
 def _is_plain(node: Node) -> bool:
