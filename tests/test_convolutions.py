@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,16 @@ from unspool.engine.ir.program import Instruction, Kind, Value
 from unspool.engine.trace.graph import aten
 
 pytestmark = pytest.mark.compiled
+
+
+@pytest.fixture(autouse=True)
+def _two_threads() -> Iterator[None]:
+    """Which share the outputs of a convolution where there is one row."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
 
 # -- the kernel --------------------------------------------------------------------------------------------------------
 
@@ -181,6 +192,19 @@ SHAPED = {
             conv(2, 2, 6, 3, stride=2, padding=1), spread(2, 6, 2, 3, stride=2, padding=1, output_padding=1, groups=2)
         ),
         (2, 8, 8),
+    ),
+    # Large enough for gradients of filters to be added up in the loop.
+    "odd lines": (conv(2, 7, 7, 3, padding=1, groups=7), (7, 17, 18)),
+    "large 3d": (conv(3, 3, 3, 3, padding=1), (3, 7, 7, 7)),
+    "large stride": (
+        nn.Sequential(conv(1, 2, 5, 4, stride=3, padding=1), spread(1, 5, 2, 5, stride=3, padding=1)),
+        (2, 900),
+    ),
+    "large transposed": (
+        nn.Sequential(
+            conv(2, 2, 6, 3, stride=2, padding=1), spread(2, 6, 2, 3, stride=2, padding=1, output_padding=1, groups=2)
+        ),
+        (2, 34, 34),
     ),
     "transposed 3d": (
         nn.Sequential(conv(3, 2, 3, 2, stride=2), spread(3, 3, 2, 2, stride=2, bias=False)),

@@ -57,42 +57,62 @@ template <typename T> void pack_filters(const Convolution& c, const T* filters, 
       });
 }
 
-// One line of the image into a line of every phase of its own line.
-template <typename T> void copy_line(const Convolution& c, const T* line, T* out) {
-  const int64_t width = c.copied[2], before = c.before[2], apart = c.image[2];
-  for (int64_t f = 0; f < c.phases[2]; f++, out += c.phase()) {
-    // pixel x is at f + j * phases - before
-    int64_t begin = 0, end = width;
-    while (begin < width && f + begin * c.phases[2] < before) out[begin++] = T(0);
-    while (end > begin && f + (end - 1) * c.phases[2] - before >= c.sizes[2]) out[--end] = T(0);
-    const T* from = line + (f - before) * apart;
-    if (c.phases[2] == 1 && apart == 1) {
-      if (end > begin) std::memcpy(out + begin, from + begin, (end - begin) * sizeof(T));
-    } else {
-      for (int64_t j = begin; j < end; j++) out[j] = from[j * c.phases[2] * apart];
-    }
+// Which places of a line of the copy have pixels, for one phase: what is at j is pixel phase + j * phases - before.
+struct Inside {
+  int64_t begin, end;
+
+  Inside(const Convolution& c, int64_t phase) {
+    const int64_t phases = c.phases[2], first = c.before[2] - phase, last = c.sizes[2] + first;
+    begin = first <= 0 ? 0 : (first + phases - 1) / phases;
+    end = last <= 0 ? 0 : (last + phases - 1) / phases;
+    if (begin > c.copied[2]) begin = c.copied[2];
+    if (end > c.copied[2]) end = c.copied[2];
+    if (end < begin) end = begin;
   }
+};
+
+// A line with its zeros. Vectors of zeros may reach into the next line, which comes later.
+template <typename T> inline void copy_line(const T* from, T* out, int64_t width, const Inside& inside) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>;
+  const int64_t begin = inside.begin, end = inside.end;
+  for (int64_t j = 0; j < begin; j += L) *reinterpret_cast<Vec*>(out + j) = Vec{};
+  if (end - begin >= L) {
+    for (int64_t j = begin; j + L <= end; j += L) *reinterpret_cast<Vec*>(out + j) = *reinterpret_cast<const Vec*>(from + j);
+    *reinterpret_cast<Vec*>(out + end - L) = *reinterpret_cast<const Vec*>(from + end - L);
+  } else {
+    for (int64_t j = begin; j < end; j++) out[j] = from[j];
+  }
+  for (int64_t j = end; j < width; j += L) *reinterpret_cast<Vec*>(out + j) = Vec{};
 }
 
 // What lies between channels and behind the last one is zero too, since vectors reach there.
 template <typename T> void copy_image(const Convolution& c, const T* image, T* copy) {
-  const int64_t channels = c.groups * c.channels, used = c.phases[0] * c.phases[1] * c.phases[2] * c.phase();
-  for (int64_t i = 0; i < channels; i++)
-    std::memset(copy + i * c.plane + used, 0, (c.plane - used + (i + 1 == channels ? kPanel<T> : 0)) * sizeof(T));
-  for (int64_t i = 0; i < channels; i++)
-    for (int64_t fz = 0; fz < c.phases[0]; fz++)
-      for (int64_t fy = 0; fy < c.phases[1]; fy++)
-        for (int64_t z = 0; z < c.copied[0]; z++)
-          for (int64_t y = 0; y < c.copied[1]; y++) {
-            const int64_t at_z = fz + z * c.phases[0] - c.before[0], at_y = fy + y * c.phases[1] - c.before[1];
-            T* const out = copy + i * c.plane + (fz * c.phases[1] + fy) * c.phases[2] * c.phase() +
-                           (z * c.copied[1] + y) * c.copied[2];
-            if (at_z >= 0 && at_z < c.sizes[0] && at_y >= 0 && at_y < c.sizes[1])
-              copy_line(c, image + i * c.image_channel + at_z * c.image[0] + at_y * c.image[1], out);
-            else
-              for (int64_t f = 0; f < c.phases[2]; f++)
-                std::memset(out + f * c.phase(), 0, c.copied[2] * sizeof(T));
+  const int64_t* const phases = c.phases;
+  const int64_t channels = c.groups * c.channels, width = c.copied[2], used = phases[0] * phases[1] * phases[2] * c.phase();
+  const bool plain = phases[2] == 1 && c.image[2] == 1;
+  for (int64_t i = 0; i < channels; i++) {
+    T* out = copy + i * c.plane;
+    for (int64_t f = 0; f < phases[0] * phases[1] * phases[2]; f++) {
+      const int64_t fz = f / phases[2] / phases[1], fy = f / phases[2] % phases[1], fx = f % phases[2];
+      const Inside inside(c, fx);
+      for (int64_t z = 0; z < c.copied[0]; z++)
+        for (int64_t y = 0; y < c.copied[1]; y++, out += width) {
+          const int64_t at_z = fz + z * phases[0] - c.before[0], at_y = fy + y * phases[1] - c.before[1];
+          const bool has_pixels = at_z >= 0 && at_z < c.sizes[0] && at_y >= 0 && at_y < c.sizes[1];
+          const T* const from = image + i * c.image_channel + at_z * c.image[0] + at_y * c.image[1] +
+                                (fx - c.before[2]) * c.image[2];
+          if (has_pixels && plain) {
+            copy_line(from, out, width, inside);
+          } else {
+            std::memset(out, 0, width * sizeof(T));
+            if (has_pixels)
+              for (int64_t j = inside.begin; j < inside.end; j++) out[j] = from[j * phases[2] * c.image[2]];
           }
+        }
+    }
+    std::memset(out, 0, (c.plane - used + (i + 1 == channels ? kPanel<T> : 0)) * sizeof(T));
+  }
 }
 
 // M outputs by V vectors of pixels.
@@ -101,26 +121,21 @@ template <typename T, int M, int V> struct Pixels {
   static constexpr int64_t L = kLanes<T>;
   Vec sums[M][V];
 
-  __attribute__((always_inline)) void add(int64_t begin, int64_t end, const Convolution& c, const ConvolutionPart& part,
-                                          const T* pixels, const T* filters) {
-    const int64_t taps = part.taps;
-    const int64_t* const tap = part.tap();
-    filters += begin * taps * M;
-    for (int64_t i = begin; i < end; i++)
-      for (int64_t t = 0; t < taps; t++, filters += M) {
-        const T* const here = pixels + i * c.plane + tap[2 * t];
-        Vec right[V];
-        for (int v = 0; v < V; v++) right[v] = *reinterpret_cast<const Vec*>(here + v * L);
-        for (int m = 0; m < M; m++)
-          for (int v = 0; v < V; v++) sums[m][v] += filters[m] * right[v];
-      }
+  // The terms from `begin` to `end`: taps of one channel after another.
+  __attribute__((always_inline)) void add(int64_t begin, int64_t end, const int64_t* places, const T* pixels,
+                                          const T* filters) {
+    for (int64_t k = begin; k < end; k++) {
+      const T* const here = pixels + places[k];
+      Vec right[V];
+      for (int v = 0; v < V; v++) right[v] = *reinterpret_cast<const Vec*>(here + v * L);
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < V; v++) sums[m][v] += filters[k * M + m] * right[v];
+    }
   }
 
   // All channels, a block of terms at a time, since what is added to a large sum is rounded to its last digits.
-  __attribute__((always_inline)) void add_all(const Convolution& c, const ConvolutionPart& part, const T* pixels,
-                                              const T* filters) {
-    const int64_t terms = c.channels * part.taps;
-    if (terms <= kTerms) return add(0, c.channels, c, part, pixels, filters);
+  __attribute__((always_inline)) void add_all(int64_t terms, const int64_t* places, const T* pixels, const T* filters) {
+    if (terms <= kTerms) return add(0, terms, places, pixels, filters);
     Vec before[M][V];
     const int64_t blocks = (terms + kTerms - 1) / kTerms;
     for (int64_t b = 0; b < blocks; b++) {
@@ -129,7 +144,7 @@ template <typename T, int M, int V> struct Pixels {
           before[m][v] = b ? before[m][v] + sums[m][v] : sums[m][v];
           sums[m][v] = Vec{};
         }
-      add(c.channels * b / blocks, c.channels * (b + 1) / blocks, c, part, pixels, filters);
+      add(terms * b / blocks, terms * (b + 1) / blocks, places, pixels, filters);
     }
     for (int m = 0; m < M; m++)
       for (int v = 0; v < V; v++) sums[m][v] += before[m][v];
@@ -162,7 +177,7 @@ void pieces_of(const Convolution& c, const ConvolutionPart& part, int64_t begin,
 
 // M outputs by V vectors of pixels that lie in one line, from `begin` on in the copy and `place` on among the outputs.
 template <typename T, int M, int V>
-void whole_tile(const Convolution& c, const ConvolutionPart& part, const T* pixels, const T* filters,
+void whole_tile(const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
                 const Added<T>& added, T* out, int64_t begin, int64_t place) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>;
@@ -174,14 +189,14 @@ void whole_tile(const Convolution& c, const ConvolutionPart& part, const T* pixe
                         : added.per_pixel ? *reinterpret_cast<const Vec*>(start + place + v * L)
                                           : *start + Vec{};
     }
-  tile.add_all(c, part, pixels + begin, filters);
+  tile.add_all(c.channels * part.taps, places, pixels + begin, filters);
   for (int m = 0; m < M; m++)
     for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(out + m * c.out_channel + place + v * L) = tile.sums[m][v];
 }
 
 // The same where they are pieces of lines, or lie apart from each other.
 template <typename T, int M, int V>
-void broken_tile(const Convolution& c, const ConvolutionPart& part, const T* pixels, const T* filters,
+void broken_tile(const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
                  const Added<T>& added, T* out, int64_t begin, int64_t width) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>;
@@ -197,7 +212,7 @@ void broken_tile(const Convolution& c, const ConvolutionPart& part, const T* pix
   Pixels<T, M, V> tile;
   for (int m = 0; m < M; m++)
     for (int v = 0; v < V; v++) tile.sums[m][v] = *reinterpret_cast<const Vec*>(whole + (m * V + v) * L);
-  tile.add_all(c, part, pixels + begin, filters);
+  tile.add_all(c.channels * part.taps, places, pixels + begin, filters);
   for (int m = 0; m < M; m++)
     for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(whole + (m * V + v) * L) = tile.sums[m][v];
   pieces_of(c, part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
@@ -220,30 +235,30 @@ template <typename T> bool runs_on(const Convolution& c, const ConvolutionPart& 
 
 // M outputs by `count` pixels of the copy, which are one line or several with what lies between them.
 template <typename T, int M>
-void output_strip(const Convolution& c, const ConvolutionPart& part, const T* pixels, const T* filters,
+void output_strip(const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
                   const Added<T>& added, T* out, int64_t begin, int64_t count, int64_t place, bool broken) {
   constexpr int64_t L = kLanes<T>, W = kPanel<T>;
   const bool whole = !broken && part.steps[2] == 1;
   for (int64_t x = 0; x < count; x += W) {
     const int64_t left = count - x < W ? count - x : W;
     if (whole && left == W)
-      whole_tile<T, M, kVectors>(c, part, pixels, filters, added, out, begin + x, place + x);
+      whole_tile<T, M, kVectors>(c, part, places, pixels, filters, added, out, begin + x, place + x);
     else if (whole && left == L)
-      whole_tile<T, M, 1>(c, part, pixels, filters, added, out, begin + x, place + x);
+      whole_tile<T, M, 1>(c, part, places, pixels, filters, added, out, begin + x, place + x);
     else if (left > L)
-      broken_tile<T, M, kVectors>(c, part, pixels, filters, added, out, begin + x, left);
+      broken_tile<T, M, kVectors>(c, part, places, pixels, filters, added, out, begin + x, left);
     else
-      broken_tile<T, M, 1>(c, part, pixels, filters, added, out, begin + x, left);
+      broken_tile<T, M, 1>(c, part, places, pixels, filters, added, out, begin + x, left);
   }
 }
 
 template <typename T, int M>
-void output_strip_of(int64_t rows, const Convolution& c, const ConvolutionPart& part, const T* pixels, const T* filters,
+void output_strip_of(int64_t rows, const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
                      const Added<T>& added, T* out, int64_t begin, int64_t count, int64_t place, bool broken) {
   if (rows == M)
-    output_strip<T, M>(c, part, pixels, filters, added, out, begin, count, place, broken);
+    output_strip<T, M>(c, part, places, pixels, filters, added, out, begin, count, place, broken);
   else if constexpr (M > 1)
-    output_strip_of<T, M - 1>(rows, c, part, pixels, filters, added, out, begin, count, place, broken);
+    output_strip_of<T, M - 1>(rows, c, part, places, pixels, filters, added, out, begin, count, place, broken);
 }
 
 // Lines whose pixels, with those above and below that their outputs see, stay in the first cache for all strips.
@@ -256,13 +271,15 @@ template <typename T> int64_t lines_at_once(const Convolution& c, const Convolut
 
 // A share of the outputs of one row.
 template <typename T>
-void convolve_row(const Convolution& c, const T* copy, const T* filters, const Added<T>& added, T* out, int64_t share,
-                  int64_t shares) {
+void convolve_row(const Convolution& c, const T* copy, int64_t* places, const T* filters, const Added<T>& added, T* out,
+                  int64_t share, int64_t shares) {
   const ConvolutionPart* part = c.part();
   for (int64_t p = 0; p < c.parts; p++, part = part->next()) {
     const int64_t* const sizes = part->sizes;
     const int64_t depth = c.channels * part->taps;
     const bool broken = runs_on<T>(c, *part);
+    for (int64_t i = 0; i < c.channels; i++)
+      for (int64_t t = 0; t < part->taps; t++) places[i * part->taps + t] = i * c.plane + part->tap()[2 * t];
     // Calls `body(strip)` for each strip, which is then called with the pixels to compute.
     auto strips = [&](auto&& body) {
       int64_t number = 0;
@@ -275,7 +292,7 @@ void convolve_row(const Convolution& c, const T* copy, const T* filters, const A
                                            : nullptr,
                                added.channel, added.per_pixel};
             body([&](int64_t begin, int64_t count, int64_t place) {
-              output_strip_of<T, kRows>(height, c, *part, copy + g * c.channels * c.plane, filters + output * depth,
+              output_strip_of<T, kRows>(height, c, *part, places, copy + g * c.channels * c.plane, filters + output * depth,
                                         own, out + output * c.out_channel + part->first, begin, count, place, broken);
             });
           }
@@ -305,7 +322,9 @@ void convolve(const Convolved<T>& what, T* out, char* scratch, int64_t share, in
   T* const copy = reinterpret_cast<T*>(scratch);
   copy_image(*what.how, what.image, copy);
   const Added<T> added{what.added, what.added_channel, what.per_pixel};
-  convolve_row(*what.how, copy, what.filters, added, out, share, shares);
+  // Behind the copy, and what vectors may reach beyond it.
+  const auto places = reinterpret_cast<int64_t*>(copy + what.how->groups * what.how->channels * what.how->plane + kPanel<T>);
+  convolve_row(*what.how, copy, places, what.filters, added, out, share, shares);
 }
 
 // -- gradients of filters -----------------------------------------------------------------------------------------------

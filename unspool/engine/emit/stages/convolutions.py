@@ -13,6 +13,8 @@ AXES = 3
 """Images with fewer have sizes of 1 in front."""
 STRIP = 4
 """Outputs whose filters get their gradients at once."""
+NUMBER = 8
+"""Bytes of an `int64_t`."""
 LINE = 64
 """Bytes of a cache line."""
 
@@ -127,11 +129,11 @@ class Geometry:
         numbers += [*(each.before for each in axes), *phases, *copied, plane, math.prod(outputs[1:])]
         parts = list(itertools.product(*(each.seen for each in axes)))
         numbers.append(len(parts))
-        self.multiplications = 0
+        self.multiplications, most_taps = 0, 0
         """Of one row."""
         for part in parts:
             taps = list(itertools.product(*(each.taps for each in part)))
-            counts = [each.count for each in part]
+            counts, most_taps = [each.count for each in part], max(most_taps, len(taps))
             numbers += [len(taps), *counts, sum(each.first * step for each, step in zip(part, out_apart, strict=True))]
             numbers += [each.apart * step for each, step in zip(part, out_apart, strict=True)]
             for tap in taps:
@@ -141,8 +143,8 @@ class Geometry:
             self.multiplications += len(taps) * math.prod(counts) * groups * channels * made
         self.numbers = tuple(numbers)
         """An `unspool::Convolution` of convolutions.h, one number after another."""
-        self.scratch = groups * channels * plane * itemsize + 4 * LINE
-        """Bytes of the copy; vectors may reach beyond its end."""
+        self.scratch = groups * channels * plane * itemsize + 4 * LINE + channels * most_taps * NUMBER
+        """Bytes of the copy, beyond whose end vectors may reach, and of where taps are in it."""
         self.gradient_scratch = STRIP * (math.prod(copied) + LINE) * itemsize
         """Bytes of a copy of some channels of what is computed, laid out like the image's."""
 
