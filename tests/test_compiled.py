@@ -37,9 +37,7 @@ UNPLANNED = {
 }
 """Cells that the plain loop runs, with what `explain` says of them."""
 
-INTERPRETED = {
-    "conv_lstm": "aten.convolution.default has no compiled form",
-}
+INTERPRETED = {}
 """Cells whose forward cores have no form in C++, with what `explain` says of them."""
 
 EVERYTHING = SOAK

@@ -103,6 +103,18 @@ for name, dtype in (("layer_norm_lstm", torch.float64), ("ntm", torch.float32), 
             case.check(memory)
 """
 
+IMAGES = """
+import torch
+from tests import test_convolutions as images
+
+torch.set_num_threads(2)
+images.test_every_geometry_is_torchs()
+for name in images.SHAPED:
+    images.test_cells_of_images(name, [4, 0, 2, 4, 1])
+for rows in (1, 5):
+    images.test_conv_lstm(torch.float32, rows)
+"""
+
 DRAWN = """
 from tests.test_compiled_drawn import check
 
@@ -151,7 +163,7 @@ for name, step in ADDRESSED.items():
 """
 
 
-PARTS = {"cells": CELLS, "drawn cells": DRAWN, "places": PLACES, "functions": FUNCTIONS}
+PARTS = {"cells": CELLS, "images": IMAGES, "drawn cells": DRAWN, "places": PLACES, "functions": FUNCTIONS}
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +172,7 @@ def done(run: Run) -> subprocess.CompletedProcess[str]:
     return run("".join(f"{code}print({name!r}, flush=True)\n" for name, code in PARTS.items()))
 
 
-@pytest.mark.parametrize("part", ["cells", "drawn cells", "places"])
+@pytest.mark.parametrize("part", ["cells", "images", "drawn cells", "places"])
 def test_loops_stay_within_their_memory(done: subprocess.CompletedProcess[str], part: str) -> None:
     assert part in done.stdout.splitlines(), done.stderr
 

@@ -154,11 +154,12 @@ def test_a_product_with_the_weights_alone_is_counted_once() -> None:
 
 
 def test_convolutions_are_products_too() -> None:
-    forward, *backward = explain_user_cell("conv_lstm").products
-    assert forward.shapes == "rows x 5 x 4 x 4 conv 8 x 5 x 3 x 3"
-    assert forward.row_flops == 2 * (8 * 4 * 4) * (5 * 3 * 3)
+    of_x, of_h, *backward = explain_user_cell("conv_lstm").products
+    assert (of_x.part, of_x.shapes) == ("before", "rows x 3 x 4 x 4 conv 8 x 3 x 3 x 3")
+    assert (of_h.part, of_h.shapes) == ("core", "rows x 2 x 4 x 4 conv 8 x 2 x 3 x 3")
+    assert of_h.row_flops == 2 * (8 * 4 * 4) * (2 * 3 * 3)
     assert [each.shapes for each in backward] == [
-        "rows x 8 x 4 x 4 conv 8 x 5 x 3 x 3",
+        "rows x 8 x 4 x 4 conv 8 x 2 x 3 x 3",
         "rows x 8 x 4 x 4 conv rows x 5 x 4 x 4",
     ]
 

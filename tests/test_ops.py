@@ -35,8 +35,7 @@ ROWS = pytest.mark.parametrize("op", OPS.values(), ids=lambda op: str(op.target)
 # -- what emitters lack ------------------------------------------------------------------------------------------------
 
 WITHOUT_CPP = {
-    # Convolutions and their like.
-    aten.convolution.default,
+    # Gradients of filters, which are sums over rows, and the like of convolutions.
     aten.convolution_backward.default,
     aten.avg_pool2d.default,
     aten.avg_pool2d_backward.default,

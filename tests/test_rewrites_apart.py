@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.rewriting import UNITS, in_core, targets, traced, unchanged
 from unspool.engine.trace.graph import ancestors, aten, calls, descendants, value
-from unspool.engine.trace.rewrites import canonicalize, cleanup, hoist, simplify
+from unspool.engine.trace.rewrites import canonicalize, cleanup, convolutions, hoist, simplify
 from unspool.engine.trace.trace import Trace
 
 
@@ -44,19 +44,73 @@ def test_the_gradients_of_a_convolution_come_apart() -> None:
     def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
         return F.conv1d(h.unsqueeze(1), cell.square[:, None, :3], padding=1).mean(1)
 
-    made = unchanged(traced(step), lambda made: hoist.take_convolutions_apart(made.graph))
+    made = unchanged(traced(step), lambda made: convolutions.take_convolutions_apart(made.graph))
     masks = [node.args[-1] for node in calls(made.graph, aten.convolution_backward.default)]
-    assert sorted(map(tuple, masks)) == [(False, True, False), (True, False, False)]
+    assert masks == [[False, True, False]]
+    assert [node.args[6] for node in calls(made.graph, aten.convolution.default)] == [False, True]
 
 
 def test_one_gradient_of_a_convolution_stays_one() -> None:
     def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
         return F.conv1d(h.unsqueeze(1), torch.ones(2, 1, 3, dtype=h.dtype), padding=1).mean(1)
 
-    made = unchanged(traced(step), lambda made: hoist.take_convolutions_apart(made.graph))
-    (gradient,) = calls(made.graph, aten.convolution_backward.default)
-    assert gradient.args[-1] == [True, False, False]
+    made = unchanged(traced(step), lambda made: convolutions.take_convolutions_apart(made.graph))
+    assert targets(made, aten.convolution_backward.default) == 0
+    assert targets(made, aten.convolution.default) == 2
+
+
+def joint(cell: Any, x: Tensor, h: Tensor, **options: Any) -> Tensor:
+    """A convolution of images of x and h together: of 3 pixels with 1 channel, and of 1 pixel with 4 channels."""
+    images = torch.cat([x.unsqueeze(1), h.unsqueeze(2).expand(-1, -1, 3)], 1)
+    filters = cell.kernel[: 1 + UNITS].t().unsqueeze(2) * cell.bias[:3]
+    return F.conv1d(images, filters, cell.bias, **options).mean(2)
+
+
+def split_convolutions(made: Trace) -> None:
+    convolutions.take_convolutions_apart(made.graph)
+    convolutions.split_concat_convolutions(made.graph, made.weights, [*made.state, *made.d_new_state])
+
+
+def test_a_concatenation_is_convolved_in_two_parts() -> None:
+    made = unchanged(traced(lambda cell, x, h: joint(cell, x, h, padding=1)), split_convolutions)
+    found = [node for node in calls(made.graph, aten.convolution.default) if node in ancestors(made.outputs)]
+    dependent = descendants(made.graph, made.state)
+    assert [node in dependent for node in found] == [False, True]
+    assert [node.args[2] is not None for node in found] == [True, False]  # the bias is added once
+
+
+def test_what_sees_only_some_channels_stays_whole() -> None:
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        images = torch.cat([x[:, :2], h[:, :2]], 1).unsqueeze(2)
+        return F.conv1d(images, cell.square[:, :2, None], groups=2).squeeze(2)
+
+    made = traced(step, adjoint=False)
+    unchanged(made, split_convolutions)
     assert targets(made, aten.convolution.default) == 1
+
+
+def narrowed(made: Trace) -> None:
+    split_convolutions(made)
+    cleanup.drop_dead(made.graph)
+    convolutions.narrow_convolutions(made.graph, made.weights, [*made.new_state, *made.d_state])
+
+
+def test_the_gradient_of_a_convolved_concatenation_comes_apart() -> None:
+    """The loop needs that of h, and that of x can wait."""
+    made = unchanged(traced(lambda cell, x, h: joint(cell, x, h)), narrowed)
+    found = [node for node in calls(made.graph, aten.convolution.default) if node.args[6]]
+    assert [value(node).shape[1] for node in found] == [1, UNITS]
+    (in_loop,) = [node for node in found if node in ancestors(made.d_state)]
+    assert value(in_loop).shape[1] == UNITS
+
+
+def test_gradients_that_the_loop_needs_stay_together() -> None:
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        images = torch.cat([h, h.tanh()], 1).unsqueeze(2)
+        return F.conv1d(images, torch.cat([cell.square, cell.other], 1).unsqueeze(2)).squeeze(2)
+
+    made = unchanged(traced(step), narrowed)
+    assert len([node for node in calls(made.graph, aten.convolution.default) if node.args[6]]) == 1
 
 
 def test_a_concatenation_is_multiplied_in_two_parts() -> None:

@@ -12,28 +12,28 @@ STEP_IDS = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [-1, -1, -1]]
 PARENT_IDS = [[0, 0, 0], [0, 1, 1], [2, 1, 2], [-1, -1, -1]]
 
 
-def one_step(steps):
+def one_row(steps):
     """`[time, beam]` as `[time, 1, beam]`."""
     return torch.tensor(steps, dtype=torch.int32).unsqueeze(1)
 
 
 def test_gather_tree_one():
-    ids = gather_tree(one_step(STEP_IDS), one_step(PARENT_IDS), [3], END)
+    ids = gather_tree(one_row(STEP_IDS), one_row(PARENT_IDS), [3], END)
     assert ids.dtype == torch.int32
     assert ids.squeeze(1).tolist() == [[2, 2, 2], [6, 5, 6], [7, 8, 9], [END, END, END]]
 
 
 def test_bad_parent_values_on_cpu():
-    parents = one_step(PARENT_IDS)
+    parents = one_row(PARENT_IDS)
     parents[1, 0, 1] = -1
     with pytest.raises(ValueError, match=r"parent id -1 at \(batch, time, beam\) == \(0, 1, 1\)"):
-        gather_tree(one_step(STEP_IDS), parents, [3], END)
+        gather_tree(one_row(STEP_IDS), parents, [3], END)
 
 
 def test_bad_parent_values_on_cpu_past_the_length_are_not_looked_at():
-    parents = one_step(PARENT_IDS)
+    parents = one_row(PARENT_IDS)
     parents[2, 0, 1] = -1
-    assert gather_tree(one_step(STEP_IDS), parents, [2], END).squeeze(1).tolist() == [
+    assert gather_tree(one_row(STEP_IDS), parents, [2], END).squeeze(1).tolist() == [
         [1, 2, 2],
         [4, 5, 6],
         [END] * 3,

@@ -29,7 +29,7 @@ def gru(depth=3):
     return fill_all(GRUCell(3, input_size=depth, dtype=torch.float64), seed=1)
 
 
-def one_step(width):
+def one_row(width):
     return torch.full((1, width), 1.0, dtype=torch.float64), torch.full((1, 3), 0.1, dtype=torch.float64)
 
 
@@ -54,7 +54,7 @@ def test_wrapper_checkpointing(wrap):
 
 
 def test_residual_wrapper():
-    cell, (inputs, state) = gru(), one_step(3)
+    cell, (inputs, state) = gru(), one_row(3)
     output, new_state = cell(inputs, state)
     residual_output, residual_state = ResidualWrapper(cell)(inputs, state)
     assert_same(residual_output, output + 1)
@@ -63,7 +63,7 @@ def test_residual_wrapper():
 
 
 def test_residual_wrapper_with_slice():
-    cell, (inputs, state) = gru(depth=5), one_step(5)
+    cell, (inputs, state) = gru(depth=5), one_row(5)
     inputs = inputs * torch.arange(5)
     output, new_state = cell(inputs, state)
     wrapper = ResidualWrapper(cell, lambda inputs, outputs: inputs[:, :3] + outputs)
@@ -131,7 +131,7 @@ def test_residual_wrapper_serialization(residual_fn):
     wrapper = ResidualWrapper(fill_all(BasicRNNCell(3, input_size=3, dtype=torch.float64), seed=1), residual_fn)
     again = restored(wrapper)
     again.load_state_dict(wrapper.state_dict())
-    inputs, state = one_step(3)
+    inputs, state = one_row(3)
     assert_same(again(inputs, state), wrapper(inputs, state))
 
 

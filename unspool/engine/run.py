@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -119,6 +120,8 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         ends,
     )
     call.start()  # which may still find a reason
+    if not options.parallel_iterations and call.largest_beside >= LARGE_ROW:
+        call = replace(call, chunk=max(1, min(call.chunk, CHUNK_BYTES // (call.largest_beside * batch_size))))
     return call, tensors
 
 
@@ -131,6 +134,12 @@ CHUNK_STEPS = 32
 """Steps in a chunk, as TensorFlow has it."""
 ENOUGH_ROWS = 4096
 """Rows in a chunk with which what is done for all of them at once is as fast as it gets on a CPU."""
+
+LARGE_ROW = 64 << 10
+"""Bytes of a value of one row, such as an image, from which few rows are enough for that."""
+CHUNK_BYTES = 8 << 20
+"""What such a value beside the core may take for all rows of a chunk: what is larger leaves the caches, and a system
+hands out fresh memory for it, page by page."""
 
 
 def _default_chunk(steps: int, batch_size: int, device: torch.device) -> int:

@@ -58,6 +58,13 @@ class Call:
             if phase is not None:
                 phase.parts(self.layout.mean_rows, self.emitter)
 
+    @property
+    def largest_beside(self) -> int:
+        """Bytes of one row of the largest value that is computed for a whole chunk."""
+        phases = (self.schedule.forward, self.schedule.adjoint)
+        parts = [phase.parts(self.layout.mean_rows, self.emitter) for phase in phases if phase is not None]
+        return max(each.largest_beside for each in parts)
+
     def segments(self) -> list[tuple[int, int]]:
         """The steps that backward works through as one."""
         steps = self.layout.steps

@@ -12,8 +12,9 @@ from unspool.engine.emit.protocol import Beside, Chunk, Emitted, Emitter, Group
 from unspool.engine.emit.python import as_python
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.program import lower_part
+from unspool.engine.partition.residuals import row_bytes
 from unspool.engine.partition.split import Part
-from unspool.engine.rows.labels import SHARED, Label
+from unspool.engine.rows.labels import SHARED, Axis, Label
 
 Values = dict[fx.Node, Tensor]
 """Tensors by the node of the plan's graph that they are values of."""
@@ -37,6 +38,10 @@ class Parts:
         self.before = _Function("before", split.before, emitted.before, device)
         self.after = _Function("after", split.after, emitted.after, device)
         self.total = _Function("total", split.total, total, device)
+        beside = [node for node in (*split.before.nodes, *split.after.nodes) if isinstance(labels[node], Axis)]
+        tensors = [node for node in beside if isinstance(node.meta["val"], Tensor)]
+        self.largest_beside = max((row_bytes(node, labels) for node in tensors), default=0)
+        """Bytes of one row of the largest value that is computed beside the core."""
         outside = [node for node in split.core.inputs if node not in split.carried]
         self.shared = [node for node in outside if labels[node] == SHARED]
         self.streamed = [node for node in outside if labels[node] != SHARED]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unspool.engine.ops import draws, indexing, logic, pointwise, products, reductions, scans, views
+from unspool.engine.ops import convolutions, draws, indexing, logic, pointwise, products, reductions, scans, views
 from unspool.engine.ops.table import Linear, Op, OpKind, is_pointwise, kind_of, of_kind, op_of, register
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "op_of",
 ]
 
-for _family in (pointwise, logic, products, reductions, scans, views, indexing, draws):
+for _family in (pointwise, logic, products, convolutions, reductions, scans, views, indexing, draws):
     register(*_family.ROWS)
 
 PRODUCTS = of_kind(OpKind.PRODUCT)

@@ -52,7 +52,7 @@ class _Fold:
     ) -> None:
         self._split, self._labels = split, labels
         self._has_form, self._is_row_sum = has_form, is_row_sum
-        self._fixed = set[Any]() if products else PRODUCTS
+        self._fixed = set[Any]() if products else {*PRODUCTS, aten.convolution.default}
         self._core = {*split.core.nodes, *split.carried}
         self._results = {*split.wanted, *(node for node in split.new_carried if node is not None)}
         self._before, self._after = self._divided(self._core)

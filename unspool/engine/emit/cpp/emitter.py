@@ -11,7 +11,7 @@ from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.part import fuse_part
 from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
-from unspool.engine.emit.stages.lowering import has_form, is_row_sum
+from unspool.engine.emit.stages.lowering import has_form, is_added_up
 from unspool.engine.ir.core import Core, lower_core
 from unspool.engine.ir.program import lower_part
 from unspool.engine.partition.fold import fold
@@ -46,7 +46,7 @@ class Cpp(Emitter):
 
     def fold(self, split: Split, labels: dict[fx.Node, Label], variant: Hashable) -> Split:
         """Moves what a step computes from what it has in registers."""
-        folded = fold(split, labels, has_form, is_row_sum, products=bool(variant))
+        folded = fold(split, labels, has_form, is_added_up, products=bool(variant))
         try:
             lower_core(folded, labels)
         except CannotPlanError:  # rows that can be told apart at one border cannot at another

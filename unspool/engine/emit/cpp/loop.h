@@ -57,6 +57,7 @@ struct Needs {
   int64_t block;               // scratch for every row
   int64_t products;            // scratch for every row, for results of products
   int64_t row;                 // scratch for one row at a time
+  int64_t by_row;              // whether one row after another goes through a step, and all have the same scratch
   int64_t search_depth;        // the most numbers that a searched product's rows have
   int64_t searches;            // how many there are in a step
   int64_t product_work;        // multiplications and additions of a step's products
@@ -102,6 +103,29 @@ struct Search {
   int64_t added_apart;
 };
 
+// How a row's image is convolved, and what is added to that: convolutions.h.
+struct Convolution;
+template <typename T> struct Convolved {
+  const Convolution* how;
+  const T* image;
+  const T* filters;            // packed
+  const T* added;              // or nullptr
+  int64_t added_channel;       // how far apart the channels of what is added are
+  bool per_pixel;              // whether it has a number for each pixel of a channel, not one for all
+};
+template <typename T>
+using Convolve = void (*)(const Convolved<T>&, T* out, char* scratch, int64_t share, int64_t shares);
+
+// What filters have a gradient by: the image that was convolved, and the gradient of what came of it.
+template <typename T> struct Correlated {
+  const Convolution* how;
+  const T* image;
+  const T* gradient;
+  int64_t gradient_channel;    // how far apart its channels are
+};
+template <typename T>
+using Correlate = void (*)(const Correlated<T>&, double* sums, char* scratch, int64_t share, int64_t shares);
+
 // What was found: an entry, and its column.
 struct Found {
   float value;
@@ -130,6 +154,10 @@ struct Worker {
   Barrier* barrier;
   Multiply<float> multiply_float;
   Multiply<double> multiply_double;
+  Convolve<float> convolve_float;
+  Convolve<double> convolve_double;
+  Correlate<float> correlate_float;
+  Correlate<double> correlate_double;
   SearchShare search_share;
 
   int64_t rows(int64_t count) const {
@@ -145,6 +173,14 @@ struct Worker {
   void multiply(int64_t rows, int64_t depth, int64_t width, const double* left, int64_t left_apart,
                 const double* panels, const double* added, int64_t added_apart, double* out, int64_t out_apart) const {
     multiply_double(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share, shares);
+  }
+  // out = a convolution of a row's image.
+  void convolve(const Convolved<float>& what, float* out) const { convolve_float(what, out, row, share, shares); }
+  void convolve(const Convolved<double>& what, double* out) const { convolve_double(what, out, row, share, shares); }
+  // sums += the gradient of filters by a row.
+  void correlate(const Correlated<float>& what, double* sums) const { correlate_float(what, sums, row, share, shares); }
+  void correlate(const Correlated<double>& what, double* sums) const {
+    correlate_double(what, sums, row, share, shares);
   }
   // out = the column in which each row of a product is largest. `number`: of the searches of even steps, then of odd ones.
   void largest(int64_t rows, const Search& search, int64_t* out, int64_t out_apart, int64_t number) const {

@@ -17,12 +17,13 @@ from unspool.engine.emit.cpp.runtime import Needs, Runtime, threads
 from unspool.engine.emit.cpp.source import Printer
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk, Results
-from unspool.engine.emit.stages.lowering import is_row_sum, lower_instruction
+from unspool.engine.emit.stages.lowering import add_up, is_added_up, lower_instruction, total_of
 from unspool.engine.emit.stages.passes import accesses, arrange
 from unspool.engine.emit.stages.row import Row, local_shape
+from unspool.engine.emit.stages.statements import Correlate
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.core import Core
-from unspool.engine.ir.program import Value
+from unspool.engine.ir.program import Instruction, Value
 from unspool.engine.memory.allocation import empty
 from unspool.engine.reasons import Reason
 
@@ -38,28 +39,34 @@ class Compiled:
 
     def __init__(self, core: Core, module: Module, function: str = "core") -> None:
         self.core = core
-        added = [each for each in core.instructions if is_row_sum(each)]
-        self._totals = [each.results[0] for each in added]
+        added = [each for each in core.instructions if is_added_up(each)]
+        self._totals = [total_of(each) for each in added]
         self._places = [k for k, value in enumerate(core.emitted) if value not in self._totals]
         self._emitted = [core.emitted[k] for k in self._places]
         self._order = [[*self._emitted, *self._totals].index(value) for value in core.emitted]
         rest = tuple(each for each in core.instructions if each not in added)
-        summed = [each.arguments[0] for each in added]
         printer, self._read, self._changed, self._needs = _emit(
-            replace(core, instructions=rest, emitted=tuple(self._emitted)), summed
+            replace(core, instructions=rest, emitted=tuple(self._emitted)), added
         )
         self.source = module.add(function, printer.text())
         self._module, self._function = module, function
         self._carried_bytes = _bytes(core.carried)
         self._emitted_bytes = _bytes(self._emitted)
-        self._summed_bytes = _bytes([replace(each, dtype=torch.float64) for each in summed])
+        self._summed_bytes = _bytes([replace(each, dtype=torch.float64) for each in self._totals])
         self._needs.carried_count, self._needs.emitted_count = len(core.carried), len(self._emitted)
-        self._needs.summed_count, self._needs.summed_bytes = len(summed), ctypes.addressof(self._summed_bytes)
+        self._needs.summed_count, self._needs.summed_bytes = len(added), ctypes.addressof(self._summed_bytes)
         self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
         self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
         self._nowhere = [None] * len(self._emitted)
         self._matrices = [_part_of(each, core) for each in printer.matrices]
         self._searched = [_part_of(each, core) for each in printer.searched]
+        self._filters = [
+            (
+                None if isinstance(each, Correlate) else _part_of(each.matrix, core),
+                torch.tensor(each.geometry.numbers, device="cpu"),
+            )
+            for each in printer.convolutions
+        ]
         self._steps = 0
 
     def wait(self) -> None:
@@ -77,7 +84,11 @@ class Compiled:
         plain = [each.contiguous() if k in self._read else each for k, each in enumerate(shared)]
         packed = [runtime.pack(_seen(shared[k], part)) for k, part in self._matrices]
         searched = [runtime.pack_search(_seen(shared[k], part)) for k, part in self._searched]
-        return [*plain, *packed, *(each for both in searched for each in both)]
+        convolved = [
+            [how, how if own is None else runtime.pack_filters(_seen(shared[own[0]], own[1]), how)]
+            for own, how in self._filters
+        ]
+        return [*plain, *packed, *(each for both in (*searched, *convolved) for each in both)]
 
     def interpreted(self, *, ragged: bool) -> Reason | None:
         """It runs any rows."""
@@ -126,9 +137,10 @@ class Compiled:
         return state, [emitted[k] for k in self._order]
 
 
-def _emit(core: Core, sums: Sequence[Value]) -> tuple[Printer, set[int], list[bool], Needs]:
+def _emit(core: Core, sums: Sequence[Instruction]) -> tuple[Printer, set[int], list[bool], Needs]:
     """What a core does at every step, the shared values it reads unpacked, the carried ones it changes, its needs."""
-    row = Row(core.instructions, (*core.new_carried, *core.emitted, *sums))
+    summed = (value for each in sums for value in each.uses())
+    row = Row(core.instructions, (*core.new_carried, *core.emitted, *summed))
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     for place, group in groups.items():
         for k, value in enumerate(group):
@@ -138,8 +150,8 @@ def _emit(core: Core, sums: Sequence[Value]) -> tuple[Printer, set[int], list[bo
     row.finish()
     for k, value in enumerate(core.emitted):
         _emit_value(row, value, k)
-    for k, value in enumerate(sums):
-        row.add_up(value, k)
+    for k, each in enumerate(sums):
+        add_up(row, each, k)
     stores: list[tuple[Ref, Ref]] = []
     changed: list[bool] = []
     for old, new in zip(core.carried, core.new_carried, strict=True):
@@ -155,11 +167,12 @@ def _emit(core: Core, sums: Sequence[Value]) -> tuple[Printer, set[int], list[bo
         stores.append((target, ref))
     stages = arrange(row.statements, stores)
     printer = Printer(stages, len(core.shared))
-    matrices = [*printer.matrices, *printer.searched]
+    matrices = [*printer.matrices, *printer.searched, *printer.filters]
     needs = Needs(
         printer.block.size,
         printer.products.size,
-        printer.row.size,
+        printer.row_bytes,
+        printer.by_row,
         max((each.shape[0] for each in printer.searched), default=0),
         len(printer.searched),
         printer.multiplications,

@@ -117,6 +117,8 @@ def fuse_part(program: Program, module: Module, name: str) -> Beside:
 
 def _is_on_rows(instruction: Instruction) -> bool:
     values = [*instruction.uses(), *instruction.results]
+    if instruction.operation is aten.convolution.default:
+        return False  # torch's own is as fast for many rows at once
     if any(value.interleaved for value in values) or any(value.shared for value in instruction.results):
         return False
     return has_form(instruction)

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "convolutions.h"
 #include "largest.h"
 #include "loop.h"
 #include "products.h"
@@ -36,18 +37,19 @@ struct Job {
   Barrier* barrier;
 
   int64_t rows_of(int64_t workers) const { return divided ? chunk->rows : (chunk->rows + workers - 1) / workers; }
+  int64_t rows_at_once(int64_t workers) const { return needs->by_row ? 1 : rows_of(workers); }
   int64_t own_bytes(int64_t workers) const {
-    const int64_t rows = rows_of(workers);
-    int64_t bytes = aligned(needs->block * rows) + aligned(needs->row) + aligned(search_scratch(needs->search_depth) * rows) + kAligned;
+    const int64_t rows = rows_of(workers), at_once = rows_at_once(workers);
+    int64_t bytes = aligned(needs->block * at_once) + aligned(needs->row) + aligned(search_scratch(needs->search_depth) * rows) + kAligned;
     bytes += aligned(needs->summed_count * sizeof(void*));
-    if (!divided) return bytes + aligned(needs->products * rows) + aligned(found_bytes(1));
+    if (!divided) return bytes + aligned(needs->products * at_once) + aligned(found_bytes(1));
     for (int64_t k = 0; k < needs->carried_count; k++) bytes += aligned(needs->carried_bytes[k] * rows);
     for (int64_t k = 0; k < needs->emitted_count; k++) bytes += aligned(needs->emitted_bytes[k] * rows);
     for (int64_t k = 0; k < needs->summed_count; k++) bytes += aligned(needs->summed_bytes[k]);
     return bytes + (needs->carried_count + needs->emitted_count) * sizeof(void*) + 2 * kAligned;
   }
   int64_t common_bytes(int64_t workers) const {
-    return divided ? 2 * aligned(needs->products * chunk->rows) + aligned(found_bytes(workers)) : 0;
+    return divided ? 2 * aligned(needs->products * rows_at_once(workers)) + aligned(found_bytes(workers)) : 0;
   }
   int64_t found_bytes(int64_t shares) const {
     return 2 * needs->searches * shares * chunk->rows * static_cast<int64_t>(sizeof(Found));
@@ -57,7 +59,7 @@ struct Job {
 };
 
 void Job::work(int64_t number, int64_t workers) const {
-  const int64_t rows = rows_of(workers);
+  const int64_t rows = rows_of(workers), at_once = rows_at_once(workers);
   char* free = memory + common_bytes(workers) + number * own_bytes(workers);
   auto take = [&](int64_t bytes) {
     char* here = free;
@@ -71,10 +73,10 @@ void Job::work(int64_t number, int64_t workers) const {
   worker.share = divided ? number : 0;
   worker.shares = divided ? workers : 1;
   worker.visible = !divided || number == 0;
-  worker.block = take(needs->block * rows);
+  worker.block = take(needs->block * at_once);
   worker.row = take(needs->row);
-  worker.products = divided ? memory : take(needs->products * rows);
-  worker.other_products = divided ? aligned(needs->products * rows) : 0;
+  worker.products = divided ? memory : take(needs->products * at_once);
+  worker.other_products = divided ? aligned(needs->products * at_once) : 0;
   worker.search = take(search_scratch(needs->search_depth) * rows);
   worker.found = reinterpret_cast<Found*>(divided ? memory + 2 * worker.other_products : take(found_bytes(1)));
   worker.found_rows = chunk->rows;
@@ -88,6 +90,10 @@ void Job::work(int64_t number, int64_t workers) const {
   worker.barrier = barrier;
   worker.multiply_float = multiply<float>;
   worker.multiply_double = multiply<double>;
+  worker.convolve_float = convolve<float>;
+  worker.convolve_double = convolve<double>;
+  worker.correlate_float = correlate<float>;
+  worker.correlate_double = correlate<double>;
   worker.search_share = search_share;
   if (!worker.visible) {
     auto carried = reinterpret_cast<void**>(take(needs->carried_count * sizeof(void*)));
@@ -226,6 +232,12 @@ int64_t unspool_packed_float(int64_t depth, int64_t width) {
 }
 int64_t unspool_packed_double(int64_t depth, int64_t width) {
   return unspool::panels_of<double>(width) * unspool::kPanel<double> * depth;
+}
+void unspool_pack_filters_float(const unspool::Convolution* how, const float* filters, float* packed) {
+  unspool::pack_filters(*how, filters, packed);
+}
+void unspool_pack_filters_double(const unspool::Convolution* how, const double* filters, double* packed) {
+  unspool::pack_filters(*how, filters, packed);
 }
 int64_t unspool_search_bytes(int64_t depth, int64_t width) { return unspool::search_bytes(depth, width); }
 void unspool_pack_search(int64_t depth, int64_t width, const float* columns, void* packed) {

@@ -23,7 +23,7 @@ class Needs(ctypes.Structure):
     """`unspool::Needs` of loop.h."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("block", "products", "row", "search_depth", "searches")),
+        *((name, ctypes.c_int64) for name in ("block", "products", "row", "by_row", "search_depth", "searches")),
         *((name, ctypes.c_int64) for name in ("product_work", "matrix_bytes", "other_work")),
         *((name, ctypes.c_int64) for name in ("carried_count", "emitted_count", "summed_count")),
         *((name, ctypes.c_void_p) for name in ("carried_bytes", "emitted_bytes", "summed_bytes")),
@@ -59,12 +59,15 @@ class Runtime:
         self._run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self._packed: dict[torch.dtype, Any] = {}
         self._pack: dict[torch.dtype, Any] = {}
+        self._pack_filters: dict[torch.dtype, Any] = {}
         for dtype, name in MULTIPLIED.items():
             self._packed[dtype] = library[f"unspool_packed_{name}"]
             self._packed[dtype].restype, self._packed[dtype].argtypes = ctypes.c_int64, (ctypes.c_int64,) * 2
             self._pack[dtype] = library[f"unspool_pack_{name}"]
             sizes, pointer = (ctypes.c_int64, ctypes.c_int64), ctypes.c_void_p
             self._pack[dtype].restype, self._pack[dtype].argtypes = None, (*sizes, pointer, *sizes, pointer)
+            self._pack_filters[dtype] = library[f"unspool_pack_filters_{name}"]
+            self._pack_filters[dtype].restype, self._pack_filters[dtype].argtypes = None, (pointer,) * 3
         self._sums: dict[torch.dtype, Any] = {
             dtype: library[f"unspool_sums_{name}"] for dtype, name in MULTIPLIED.items()
         }
@@ -85,6 +88,13 @@ class Runtime:
         panels = torch.empty(self._packed[dtype](depth, width), dtype=dtype, device=matrix.device)
         self._pack[dtype](depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
         return panels
+
+    def pack_filters(self, filters: Tensor, how: Tensor) -> Tensor:
+        """Filters as convolutions read them; `how` is an `unspool::Convolution`."""
+        filters = filters.contiguous()
+        packed = torch.empty(filters.numel(), dtype=filters.dtype, device=filters.device)
+        self._pack_filters[filters.dtype](how.data_ptr(), filters.data_ptr(), packed.data_ptr())
+        return packed
 
     def pack_search(self, matrix: Tensor) -> list[Tensor]:
         """A float32 matrix as searches for the largest entry of a product read it: packed, and by columns."""
@@ -124,7 +134,7 @@ class Runtime:
 
 def runtime_build() -> Build:
     """The runtime on its way."""
-    names = ("functions.h", "loop.h", "products.h", "largest.h", "row_sums.h", "runtime.cpp")
+    names = ("functions.h", "loop.h", "products.h", "convolutions.h", "largest.h", "row_sums.h", "runtime.cpp")
     text = header(*names).replace('extern "C" {', 'extern "C" {\n#pragma GCC visibility push(default)')
     return Build.of(text + "#pragma GCC visibility pop\n")
 

@@ -11,7 +11,7 @@ from unspool.engine.emit.cpp.loop_text import LoopText, comment
 from unspool.engine.emit.cpp.spelling import TYPES
 from unspool.engine.emit.stages.passes import Pass, Stage
 from unspool.engine.emit.stages.scratch import Home, Scratch
-from unspool.engine.emit.stages.statements import Largest, Product
+from unspool.engine.emit.stages.statements import Convolve, Correlate, Largest, Product
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 
 APART = 5 * 64
@@ -30,25 +30,33 @@ class Printer:
         self._stages, self._shared = stages, shared
         products = [each for stage in stages if not isinstance(stage, Pass) for each in stage]
         self._searches = [each for each in products if isinstance(each, Largest)]
-        self.matrices = list(dict.fromkeys(each.matrix for each in products if not isinstance(each, Largest)))
+        self.convolutions = [each for each in products if isinstance(each, Convolve)]
+        """Convolutions, each of which comes with how it is done, and its filters packed, if it has any."""
+        self.filters = [each.matrix for each in self.convolutions if not isinstance(each, Correlate)]
+        plain = [each for each in products if not isinstance(each, Largest | Convolve)]
+        self.matrices = list(dict.fromkeys(each.matrix for each in plain))
         """The matrices of products, in the order in which they come."""
         self.searched = [each.matrix for each in self._searches]
         """Those of which the largest entries are searched; each comes packed and by columns."""
+        self.by_row = bool(self.convolutions) and len(self.convolutions) == len(products)
+        """Whether a step goes through all stages with one row, then with the next: its images then stay in the cache.
+        Products by matrices are for all rows at once."""
         self._home = Home(stages)
         self.row = Scratch.of([buffer for buffer in self._home.row if not self._home.is_scalar(buffer)], APART)
         self.block = Scratch.of(list(self._home.block))
         targets = [each.target.buffer for stage in stages if not isinstance(stage, Pass) for each in stage]
         self.products = Scratch.of([each for each in dict.fromkeys(targets) if each.place is Place.PRODUCT])
+        self._scratch = {**self.block.places, **self.products.places}
 
     @property
     def multiplications(self) -> int:
         """Of the products of one row, at one step."""
-        return sum(
-            math.prod(each.left.shape) * each.matrix.shape[1]
-            for stage in self._stages
-            if not isinstance(stage, Pass)
-            for each in stage
-        )
+        return sum(each.multiplications for stage in self._stages if not isinstance(stage, Pass) for each in stage)
+
+    @property
+    def row_bytes(self) -> int:
+        """Scratch for one row at a time: of passes, and the copy of the image that is being convolved."""
+        return max([self.row.size, *(each.scratch for each in self.convolutions)])
 
     @property
     def elements(self) -> int:
@@ -62,16 +70,62 @@ class Printer:
 
     def text(self) -> str:
         """All stages, one after another."""
-        return "\n".join(
-            self._pass(stage) if isinstance(stage, Pass) else self._multiply(stage) for stage in self._stages
-        )
+        texts = [self._pass(stage) if isinstance(stage, Pass) else self._multiply(stage) for stage in self._stages]
+        if not self.by_row:
+            return "\n".join(texts)
+        # A worker must not write to what another one still reads, of the row before.
+        row = "[[maybe_unused]] const int64_t row = worker.first + q * worker.apart;\nworker.meet();\n"
+        return "for (int64_t q = 0; q < rows; q++) {\n" + indent(row + "\n".join(texts), "  ") + "}\n"
 
     # -- products ------------------------------------------------------------------------------------------------------
 
     def _multiply(self, products: Sequence[Product]) -> str:
-        texts = [self._search(each) if isinstance(each, Largest) else self._product(each) for each in products]
+        texts = [self._text_of(each) for each in products]
         alone = all(isinstance(each, Largest) for each in products)  # they have met already
         return "".join(texts) + ("" if alone else "worker.meet();\n")
+
+    def _text_of(self, product: Product) -> str:
+        if isinstance(product, Correlate):
+            return self._correlation(product)
+        if isinstance(product, Convolve):
+            return self._convolution(product)
+        return self._search(product) if isinstance(product, Largest) else self._product(product)
+
+    def _convolution(self, convolution: Convolve) -> str:
+        kind = TYPES[convolution.target.buffer.dtype]
+        first = self._first_shared(convolution)
+        left, out = self._row_of(convolution.left), self._row_of(convolution.target)
+        how = f"static_cast<const unspool::Convolution*>(chunk.shared[{first}])"
+        what = [how, left, f"static_cast<const {kind}*>(chunk.shared[{first + 1}])"]
+        added = convolution.added
+        if added is None:
+            what += ["nullptr", "0", "false"]
+        else:
+            per_pixel = any(size > 1 and step for size, step in zip(added.shape[2:], added.strides[2:], strict=True))
+            what += [self._row_of(added), str(added.strides[1]), "true" if per_pixel else "false"]
+        title = "filters of " + " x ".join(map(str, convolution.matrix.shape))
+        call = f"worker.convolve(unspool::Convolved<{kind}>{{{', '.join(what)}}}, {out});\n"
+        return _titled(convolution, title) + self._every_row(call)
+
+    def _correlation(self, correlation: Correlate) -> str:
+        kind = TYPES[correlation.left.buffer.dtype]
+        first = self._first_shared(correlation)
+        gradient, target = correlation.matrix, correlation.target.buffer
+        how = f"static_cast<const unspool::Convolution*>(chunk.shared[{first}])"
+        what = [how, self._row_of(correlation.left), self._row_of(gradient), str(gradient.strides[1])]
+        # Workers that share all rows add up shares of one sum, others one each.
+        sums = f"static_cast<double*>((worker.shares > 1 ? chunk.summed : worker.summed)[{target.index}])"
+        call = f"worker.correlate(unspool::Correlated<{kind}>{{{', '.join(what)}}}, {sums});\n"
+        title = "a gradient of filters of " + " x ".join(map(str, correlation.target.shape))
+        return _titled(correlation, title) + self._every_row(call)
+
+    def _every_row(self, call: str) -> str:
+        return call if self.by_row else f"for (int64_t q = 0; q < rows; q++)\n  {call}"
+
+    def _first_shared(self, convolution: Convolve) -> int:
+        """The number of the shared value that says how a convolution is done."""
+        first = self._shared + len(self.matrices) + 2 * len(self._searches)
+        return first + 2 * self.convolutions.index(convolution)
 
     def _product(self, product: Product) -> str:
         depth, width = product.matrix.shape
@@ -109,7 +163,7 @@ class Printer:
         ref = given.root()
         buffer, kind = ref.buffer, TYPES[ref.buffer.dtype]
         offset = f" + {ref.offset}" if ref.offset else ""
-        scratch = {**self.block.places, **self.products.places}
+        scratch = self._scratch
         if buffer in scratch:
             block = buffer in self.block.places
             record, base = (self.block.size, "worker.block") if block else (self.products.size, "products")
@@ -125,6 +179,12 @@ class Printer:
             Place.EMITTED: f"({_seen(buffer)}start + worker.first)",
         }[buffer.place]
         return f"{self._base(buffer)} + {first} * {buffer.size}{offset}", f"worker.apart * {buffer.size}"
+
+    def _row_of(self, given: Ref) -> str:
+        """Where the q-th of a worker's rows is."""
+        first, apart = self._rows_of(given)
+        own = given.root().buffer
+        return first if apart == "0" or (self.by_row and own in self._scratch) else f"{first} + q * {apart}"
 
     def _base(self, buffer: Buffer) -> str:
         kind = TYPES[buffer.dtype]
@@ -142,9 +202,11 @@ class Printer:
             for ref in (*each.reads(), each.target)
             if ref.root().buffer.place.is_memory
         )
-        lines = ["const int64_t row = worker.first + q * worker.apart;\n"]
-        lines += [self._pointer(buffer) for buffer in used if self._home.has_memory(buffer)]
+        lines = [self._pointer(buffer) for buffer in used if self._home.has_memory(buffer)]
         lines += [LoopText(self._home, loop).text() for loop in stage.loops]
+        if self.by_row:
+            return "{\n" + indent("".join(lines), "  ") + "}\n"
+        lines.insert(0, "const int64_t row = worker.first + q * worker.apart;\n")
         return "for (int64_t q = 0; q < rows; q++) {\n" + indent("".join(lines), "  ") + "}\n"
 
     def _pointer(self, buffer: Buffer) -> str:
@@ -154,7 +216,9 @@ class Printer:
         records = (("worker.row", None, self.row), ("worker.block", "q", self.block), ("products", "q", self.products))
         for base, number, scratch in records:
             if buffer in scratch.places:
-                start = f"{base} + {scratch.places[buffer]}" + (f" + q * {scratch.size}" if number else "")
+                start = f"{base} + {scratch.places[buffer]}" + (
+                    f" + q * {scratch.size}" if number and not self.by_row else ""
+                )
                 return f"{kind}* const {name} = reinterpret_cast<{kind}*>({start});\n"
         rows = {
             Place.SHARED: "",
@@ -170,7 +234,11 @@ class Printer:
 def _title(product: Product) -> str:
     depth, width = product.matrix.shape
     what = "the largest of " if isinstance(product, Largest) else ""
-    about = f"{product.target.buffer.name}: {what}{depth} x {width}"
+    return _titled(product, f"{what}{depth} x {width}")
+
+
+def _titled(product: Product, what: str) -> str:
+    about = f"{product.target.buffer.name}: {what}"
     return comment(f"{about}  | {product.source}" if product.source else about)
 
 

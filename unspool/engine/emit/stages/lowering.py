@@ -13,6 +13,7 @@ from unspool.engine.emit.stages.statements import Compute, Contract
 from unspool.engine.emit.stages.strided import Place, Ref
 from unspool.engine.ir.program import Instruction, Kind, Value
 from unspool.engine.ops import op_of
+from unspool.engine.ops.convolutions import gradient_of_filters
 from unspool.engine.ops.scalar import argument_dtype, expression
 from unspool.engine.trace.graph import aten
 
@@ -57,6 +58,29 @@ def is_row_sum(instruction: Instruction) -> bool:
     """Whether it is a sum over rows and nothing else, which can be added up from row to row."""
     over_rows = instruction.operation is aten.sum.dim_IntList and instruction.arguments[1] == [0]
     return over_rows and has_plain_rows(instruction.arguments[0])
+
+
+def is_added_up(instruction: Instruction) -> bool:
+    """Whether it is a sum over rows that is added up from row to row: it, or a gradient of filters from large images.
+
+    Small ones, and what is not floating-point numbers, torch does better.
+    """
+    return is_row_sum(instruction) or gradient_of_filters(instruction) is not None
+
+
+def total_of(instruction: Instruction) -> Value:
+    """The sum that an instruction adds up."""
+    return instruction.results[0] if is_row_sum(instruction) else instruction.results[1]
+
+
+def add_up(row: Row, instruction: Instruction, index: int) -> None:
+    """Adds the statement of a sum over rows to `row`; it is the sum of that number."""
+    row.source = instruction.source
+    found = gradient_of_filters(instruction)
+    if found is None:
+        row.add_up(instruction.arguments[0], index)
+    else:
+        row.correlate(total_of(instruction), *found, index)
 
 
 def has_plain_rows(value: Any) -> bool:

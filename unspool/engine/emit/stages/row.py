@@ -9,15 +9,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from unspool.engine.emit.errors import CannotEmitError
-from unspool.engine.emit.stages.dtypes import DTYPES
+from unspool.engine.emit.stages.convolutions import Geometry, Options
+from unspool.engine.emit.stages.dtypes import DTYPES, MULTIPLIED
 from unspool.engine.emit.stages.statements import (
     Along,
     Compute,
+    Convolve,
+    Correlate,
     Gather,
     Largest,
     Order,
@@ -214,6 +218,37 @@ class Row:
         self._held[value] = Product(target, left, matrix, None, self.source)
         self._refs[value] = target
 
+    def convolve(self, value: Value, image: Value, filters: Value, bias: Value | None, options: Options) -> Ref:
+        """A convolution by shared filters; put off like a product if it has no bias."""
+        left, matrix, shape = self.ref(image), self.ref(filters), local_shape(value)
+        if matrix.buffer.place is not Place.SHARED:
+            raise CannotEmitError("a convolution with filters that are computed in the loop")
+        if value.dtype not in MULTIPLIED or {left.buffer.dtype, matrix.buffer.dtype} != {value.dtype}:
+            raise CannotEmitError(f"a convolution has no compiled form for {value.dtype}")
+        if not left.size or not matrix.size or not math.prod(shape):
+            raise CannotEmitError("a convolution of nothing")
+        left = self.copy(left) if left.buffer.place is Place.CONSTANT else left
+        geometry = Geometry(left.shape[1:], left.strides[1:], matrix.shape, shape[1:], options, value.dtype.itemsize)
+        target = self.new(value.name, value.dtype, shape, Place.PRODUCT)
+        statement = Convolve(target, left, matrix, None, self.source, geometry=geometry)
+        if bias is None:
+            self._held[value] = statement
+        else:
+            added = self.reshape(self.ref(bias), (1, shape[1], *[1] * (len(shape) - 2)))
+            self.statements.append(replace(statement, added=added))
+        return target
+
+    def correlate(self, total: Value, image: Value, gradient: Value, options: Options, index: int) -> None:
+        """Sums the gradient of filters over rows, in double precision."""
+        left, right = self.ref(image), self.ref(gradient)
+        left, right = (self.copy(each) if each.buffer.place is Place.CONSTANT else each for each in (left, right))
+        right = right if _lies_like(right, Ref.whole(right.buffer, right.shape)) else self.copy(right)
+        size = left.buffer.dtype.itemsize
+        geometry = Geometry(left.shape[1:], left.strides[1:], total.shape, right.shape[1:], options, size)
+        target = self.new(f"{total.name}_total", torch.float64, total.shape, Place.SUMMED)
+        target.buffer.index = index
+        self.statements.append(Correlate(target, left, right, None, self.source, geometry=geometry))
+
     def add_to_held(self, product: Value, addend: Value, result: Value) -> bool:
         """Lets a product that nobody else needs start from what is added to it; False if it cannot."""
         held = self._held.get(product)
@@ -223,15 +258,20 @@ class Row:
         if product not in self._held or added.buffer.dtype != held.target.buffer.dtype:
             return False
         added = added.expand(held.target.shape)
-        if added.buffer.place is Place.CONSTANT or added.strides[-1] != 1:
+        if added.buffer.place is Place.CONSTANT or not _can_start(held, added):
             return False
         held.target.buffer.name = self._unique(result.name)
         self._release(product, added)
-        self._refs[result], self._made[result] = self._refs[product], self._made[product]
+        self._refs[result] = self._refs[product]
+        if product in self._made:
+            self._made[result] = self._made[product]
         return True
 
     def _release(self, value: Value, added: Ref | None = None) -> None:
         held = self._held.pop(value)
+        if isinstance(held, Convolve):
+            self.statements.append(replace(held, added=added))
+            return
         self._made[value] = self.multiply(held.target, held.left, held.matrix, added, held.source)
 
     def finish(self) -> None:
@@ -323,6 +363,19 @@ def _checked(places: Sequence[Along]) -> tuple[Along, ...]:
 def _last(ref: Ref, dim: int) -> list[int]:
     """The dimensions of `ref`, with one of them behind all others."""
     return [*(each for each in range(len(ref.shape)) if each != dim % len(ref.shape)), dim % len(ref.shape)]
+
+
+def _can_start(product: Product, added: Ref) -> bool:
+    """Whether a product can start from `added`, which has its shape."""
+    if not isinstance(product, Convolve):
+        return added.strides[-1] == 1
+    return _lies_like(added, product.target)
+
+
+def _lies_like(image: Ref, other: Ref) -> bool:
+    """Whether the pixels of an image's channels lie like those of another."""
+    pixels = zip(image.shape[2:], image.strides[2:], other.strides[2:], strict=True)
+    return all(size == 1 or own == right for size, own, right in pixels)
 
 
 def local_shape(value: Value) -> tuple[int, ...]:

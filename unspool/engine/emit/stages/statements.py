@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
 import torch
 
+from unspool.engine.emit.stages.convolutions import Geometry
 from unspool.engine.emit.stages.strided import Ref
 
 
@@ -190,6 +192,11 @@ class Product:
     added: Ref | None
     source: str = ""
 
+    @property
+    def multiplications(self) -> int:
+        """Of one row."""
+        return math.prod(self.left.shape) * self.matrix.shape[1]
+
     def reads(self) -> list[Ref]:
         """The memory it looks at."""
         return [self.left] if self.added is None else [self.left, self.added]
@@ -198,6 +205,43 @@ class Product:
 @dataclass(frozen=True, eq=False)
 class Largest(Product):
     """`target[i] =` the column in which that product's row is largest; nothing else is needed of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Convolve(Product):
+    """`target = convolution(left, matrix) + added`, for the images of all batch entries, with filters they share.
+
+    What is added is an image like the target, or a number for each of its channels.
+    """
+
+    geometry: Geometry = field(kw_only=True)
+
+    @property
+    def multiplications(self) -> int:
+        """Of one row."""
+        return self.geometry.multiplications
+
+    @property
+    def scratch(self) -> int:
+        """Bytes it needs for one row at a time."""
+        return self.geometry.scratch
+
+
+@dataclass(frozen=True, eq=False)
+class Correlate(Convolve):
+    """`target += ` the gradient of filters: of how `left`, the image, was convolved to what has the gradient `matrix`.
+
+    A sum over rows and pixels.
+    """
+
+    @property
+    def scratch(self) -> int:
+        """Bytes it needs for one row at a time."""
+        return self.geometry.scratch + self.geometry.gradient_scratch
+
+    def reads(self) -> list[Ref]:
+        """The memory it looks at."""
+        return [self.left, self.matrix]
 
 
 Alone = Contract | Scan | Order | Gather | Scatter

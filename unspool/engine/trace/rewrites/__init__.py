@@ -16,6 +16,11 @@ from unspool.engine.trace.rewrites.canonicalize import (
     use_one_name,
 )
 from unspool.engine.trace.rewrites.cleanup import drop_dead, drop_identities, share_repeated
+from unspool.engine.trace.rewrites.convolutions import (
+    narrow_convolutions,
+    split_concat_convolutions,
+    take_convolutions_apart,
+)
 from unspool.engine.trace.rewrites.hoist import (
     hoist_invariants,
     narrow_products,
@@ -24,7 +29,6 @@ from unspool.engine.trace.rewrites.hoist import (
     stay_in_half,
     sum_apart,
     sum_rows_last,
-    take_convolutions_apart,
     take_dropout_apart,
 )
 from unspool.engine.trace.rewrites.merging import merge_products, merge_sums
@@ -48,6 +52,8 @@ def simplify(traced: Trace) -> None:
     hoist_invariants(graph, weights)
     split_concat_products(graph, weights, traced.state)
     narrow_products(graph, weights)
+    split_concat_convolutions(graph, weights, [*traced.state, *traced.d_new_state])
+    narrow_convolutions(graph, weights, [*traced.new_state, *traced.d_state])
     sum_rows_last(graph)
     stay_in_half(graph, traced.d_new_state)
     reassociate(graph, traced.d_new_state)

@@ -53,17 +53,6 @@ def take_dropout_apart(graph: fx.Graph) -> None:
         graph.erase_node(node)
 
 
-def take_convolutions_apart(graph: fx.Graph) -> None:
-    """Computes the gradients of a convolution's input and of its weights by themselves: only the first is carried."""
-    for node in calls(graph, aten.convolution_backward.default):
-        for user in list(node.users):
-            which = number(user, 1)
-            mask = [k == which for k in range(3)]
-            alone = insert(node, aten.convolution_backward.default, *node.args[:-1], mask)
-            replace(user, insert(node, operator.getitem, alone, which))
-        graph.erase_node(node)
-
-
 def split_concat_products(graph: fx.Graph, weights: Collection[Node], carried: Iterable[Node]) -> None:
     """`concat([x, h]) @ kernel` becomes `x @ kernel[:n] + h @ kernel[n:]` where `h` is carried and `x` is not."""
     shared, dependent = invariants(graph, weights), descendants(graph, carried)

@@ -1,0 +1,465 @@
+// Convolutions of a row's image by filters that stay the same for many steps.
+//
+// The image is copied once, with zeros around it and, for strides, taken apart into phases: whatever the stride, dilation
+// and padding, the pixels that a tap of the filters sees from neighbouring outputs then lie side by side. So a tap is an
+// offset, and a convolution the product of filters, packed by strips of outputs, with vectors of pixels.
+//
+// The gradient of the image, and a transposed convolution, go by phases of what is computed: outputs of a phase see the
+// same taps, and each phase is a convolution with stride 1 by these.
+#pragma once
+
+#include "loop.h"
+#include "products.h"
+
+namespace unspool {
+
+constexpr int64_t kNearest = 1 << 14;  // bytes of the first cache that the pixels of a tile's lines may take
+constexpr int kAxes = 3;  // images with fewer have sizes of 1 in front
+
+// What is computed in one go: all outputs, or one phase of them. Taps follow it, two numbers each: how far away its pixels
+// are in the copy, and its place in a filter.
+struct ConvolutionPart {
+  int64_t taps;
+  int64_t sizes[kAxes];    // of the outputs
+  int64_t first;           // where the first of them is
+  int64_t steps[kAxes];    // how far apart they are along each axis
+
+  const int64_t* tap() const { return reinterpret_cast<const int64_t*>(this + 1); }
+  const ConvolutionPart* next() const { return reinterpret_cast<const ConvolutionPart*>(tap() + 2 * taps); }
+};
+
+// Distances are counted in elements.
+struct Convolution {
+  int64_t groups, channels, outputs;                         // the last two of a group
+  int64_t filter_group, filter_output, filter_channel;       // how far apart the filters are
+  int64_t sizes[kAxes], image_channel, image[kAxes];         // of the image, and how far apart its pixels are
+  int64_t before[kAxes];   // zeros in front of it in the copy; pixels that are left out if it is less than zero
+  int64_t phases[kAxes];
+  int64_t copied[kAxes];   // sizes of a phase in the copy
+  int64_t plane;           // how far apart channels are in the copy
+  int64_t out_channel;
+  int64_t parts;
+
+  const ConvolutionPart* part() const { return reinterpret_cast<const ConvolutionPart*>(this + 1); }
+  int64_t phase() const { return copied[0] * copied[1] * copied[2]; }
+};
+
+template <typename T> void pack_filters(const Convolution& c, const T* filters, T* packed) {
+  const ConvolutionPart* part = c.part();
+  for (int64_t p = 0; p < c.parts; p++, part = part->next())
+    for (int64_t g = 0; g < c.groups; g++)
+      in_strips(c.outputs, [&](int64_t first, int64_t count) {
+        for (int64_t i = 0; i < c.channels; i++)
+          for (int64_t t = 0; t < part->taps; t++)
+            for (int64_t m = 0; m < count; m++)
+              *packed++ = filters[g * c.filter_group + (first + m) * c.filter_output + i * c.filter_channel +
+                                  part->tap()[2 * t + 1]];
+      });
+}
+
+// Which places of a line of the copy have pixels, for one phase: what is at j is pixel phase + j * phases - before.
+struct Inside {
+  int64_t begin, end;
+
+  Inside(const Convolution& c, int64_t phase) {
+    const int64_t phases = c.phases[2], first = c.before[2] - phase, last = c.sizes[2] + first;
+    begin = first <= 0 ? 0 : (first + phases - 1) / phases;
+    end = last <= 0 ? 0 : (last + phases - 1) / phases;
+    if (begin > c.copied[2]) begin = c.copied[2];
+    if (end > c.copied[2]) end = c.copied[2];
+    if (end < begin) end = begin;
+  }
+};
+
+// A line with its zeros. Vectors of zeros may reach into the next line, which comes later.
+template <typename T> inline void copy_line(const T* from, T* out, int64_t width, const Inside& inside) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>;
+  const int64_t begin = inside.begin, end = inside.end;
+  for (int64_t j = 0; j < begin; j += L) *reinterpret_cast<Vec*>(out + j) = Vec{};
+  if (end - begin >= L) {
+    for (int64_t j = begin; j + L <= end; j += L) *reinterpret_cast<Vec*>(out + j) = *reinterpret_cast<const Vec*>(from + j);
+    *reinterpret_cast<Vec*>(out + end - L) = *reinterpret_cast<const Vec*>(from + end - L);
+  } else {
+    for (int64_t j = begin; j < end; j++) out[j] = from[j];
+  }
+  for (int64_t j = end; j < width; j += L) *reinterpret_cast<Vec*>(out + j) = Vec{};
+}
+
+// What lies between channels and behind the last one is zero too, since vectors reach there.
+template <typename T> void copy_image(const Convolution& c, const T* image, T* copy) {
+  const int64_t* const phases = c.phases;
+  const int64_t channels = c.groups * c.channels, width = c.copied[2], used = phases[0] * phases[1] * phases[2] * c.phase();
+  const bool plain = phases[2] == 1 && c.image[2] == 1;
+  for (int64_t i = 0; i < channels; i++) {
+    T* out = copy + i * c.plane;
+    for (int64_t f = 0; f < phases[0] * phases[1] * phases[2]; f++) {
+      const int64_t fz = f / phases[2] / phases[1], fy = f / phases[2] % phases[1], fx = f % phases[2];
+      const Inside inside(c, fx);
+      for (int64_t z = 0; z < c.copied[0]; z++)
+        for (int64_t y = 0; y < c.copied[1]; y++, out += width) {
+          const int64_t at_z = fz + z * phases[0] - c.before[0], at_y = fy + y * phases[1] - c.before[1];
+          const bool has_pixels = at_z >= 0 && at_z < c.sizes[0] && at_y >= 0 && at_y < c.sizes[1];
+          const T* const from = image + i * c.image_channel + at_z * c.image[0] + at_y * c.image[1] +
+                                (fx - c.before[2]) * c.image[2];
+          if (has_pixels && plain) {
+            copy_line(from, out, width, inside);
+          } else {
+            std::memset(out, 0, width * sizeof(T));
+            if (has_pixels)
+              for (int64_t j = inside.begin; j < inside.end; j++) out[j] = from[j * phases[2] * c.image[2]];
+          }
+        }
+    }
+    std::memset(out, 0, (c.plane - used + (i + 1 == channels ? kPanel<T> : 0)) * sizeof(T));
+  }
+}
+
+// M outputs by V vectors of pixels.
+template <typename T, int M, int V> struct Pixels {
+  using Vec = typename Vector<T>::Type;
+  static constexpr int64_t L = kLanes<T>;
+  Vec sums[M][V];
+
+  // The terms from `begin` to `end`: taps of one channel after another.
+  __attribute__((always_inline)) void add(int64_t begin, int64_t end, const int64_t* places, const T* pixels,
+                                          const T* filters) {
+    for (int64_t k = begin; k < end; k++) {
+      const T* const here = pixels + places[k];
+      Vec right[V];
+      for (int v = 0; v < V; v++) right[v] = *reinterpret_cast<const Vec*>(here + v * L);
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < V; v++) sums[m][v] += filters[k * M + m] * right[v];
+    }
+  }
+
+  // All channels, a block of terms at a time, since what is added to a large sum is rounded to its last digits.
+  __attribute__((always_inline)) void add_all(int64_t terms, const int64_t* places, const T* pixels, const T* filters) {
+    if (terms <= kTerms) return add(0, terms, places, pixels, filters);
+    Vec before[M][V];
+    const int64_t blocks = (terms + kTerms - 1) / kTerms;
+    for (int64_t b = 0; b < blocks; b++) {
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < V; v++) {
+          before[m][v] = b ? before[m][v] + sums[m][v] : sums[m][v];
+          sums[m][v] = Vec{};
+        }
+      add(terms * b / blocks, terms * (b + 1) / blocks, places, pixels, filters);
+    }
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < V; v++) sums[m][v] += before[m][v];
+  }
+};
+
+// What is added to a convolution: an image like the outputs, a number for each channel, or nothing.
+template <typename T> struct Added {
+  const T* first;
+  int64_t channel;
+  bool per_pixel;
+};
+
+// Calls `body(place in the tile, place among the outputs, count)` for the pieces of lines that are in `width` pixels of the
+// copy from `begin` on.
+template <typename Body>
+void pieces_of(const Convolution& c, const ConvolutionPart& part, int64_t begin, int64_t width, Body&& body) {
+  const int64_t y_apart = c.copied[2], z_apart = c.copied[1] * c.copied[2];
+  for (int64_t z = begin / z_apart; z < part.sizes[0] && z * z_apart < begin + width; z++) {
+    const int64_t from = begin - z * z_apart;
+    for (int64_t y = from > 0 ? from / y_apart : 0; y < part.sizes[1] && z * z_apart + y * y_apart < begin + width; y++) {
+      const int64_t line = z * z_apart + y * y_apart;
+      const int64_t first = line > begin ? line : begin;
+      const int64_t last = line + part.sizes[2] < begin + width ? line + part.sizes[2] : begin + width;
+      if (first < last)
+        body(first - begin, z * part.steps[0] + y * part.steps[1] + (first - line) * part.steps[2], last - first);
+    }
+  }
+}
+
+// M outputs by V vectors of pixels that lie in one line, from `begin` on in the copy and `place` on among the outputs.
+template <typename T, int M, int V>
+void whole_tile(const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
+                const Added<T>& added, T* out, int64_t begin, int64_t place) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>;
+  Pixels<T, M, V> tile;
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < V; v++) {
+      const T* const start = added.first + m * added.channel;
+      tile.sums[m][v] = !added.first       ? Vec{}
+                        : added.per_pixel ? *reinterpret_cast<const Vec*>(start + place + v * L)
+                                          : *start + Vec{};
+    }
+  tile.add_all(c.channels * part.taps, places, pixels + begin, filters);
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(out + m * c.out_channel + place + v * L) = tile.sums[m][v];
+}
+
+// The same where they are pieces of lines, or lie apart from each other.
+template <typename T, int M, int V>
+void broken_tile(const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
+                 const Added<T>& added, T* out, int64_t begin, int64_t width) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>;
+  alignas(kBytes) T whole[M * V * L];
+  const int64_t apart = part.steps[2];
+  std::memset(whole, 0, sizeof(whole));
+  if (added.first)
+    pieces_of(c, part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
+      for (int m = 0; m < M; m++)
+        for (int64_t j = 0; j < count; j++)
+          whole[m * V * L + at + j] = added.first[m * added.channel + (added.per_pixel ? place + j * apart : 0)];
+    });
+  Pixels<T, M, V> tile;
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < V; v++) tile.sums[m][v] = *reinterpret_cast<const Vec*>(whole + (m * V + v) * L);
+  tile.add_all(c.channels * part.taps, places, pixels + begin, filters);
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(whole + (m * V + v) * L) = tile.sums[m][v];
+  pieces_of(c, part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
+    for (int m = 0; m < M; m++)
+      for (int64_t j = 0; j < count; j++) out[m * c.out_channel + place + j * apart] = whole[m * V * L + at + j];
+  });
+}
+
+// How many pixels of the copy the outputs of a part are, with what lies between their lines.
+inline int64_t pixels_between(const Convolution& c, const ConvolutionPart& part) {
+  return ((part.sizes[0] - 1) * c.copied[1] + part.sizes[1] - 1) * c.copied[2] + part.sizes[2];
+}
+
+// Whether it takes fewer vectors to go on from line to line, over what lies between, than to begin each line anew.
+template <typename T> bool runs_on(const Convolution& c, const ConvolutionPart& part) {
+  const int64_t by_lines = part.sizes[0] * part.sizes[1] * ((part.sizes[2] + kLanes<T> - 1) / kLanes<T>);
+  const int64_t at_once = (pixels_between(c, part) + kLanes<T> - 1) / kLanes<T>;
+  return 10 * by_lines > 11 * at_once;  // what is broken has to be put together
+}
+
+// M outputs by `count` pixels of the copy, which are one line or several with what lies between them.
+template <typename T, int M>
+void output_strip(const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
+                  const Added<T>& added, T* out, int64_t begin, int64_t count, int64_t place, bool broken) {
+  constexpr int64_t L = kLanes<T>, W = kPanel<T>;
+  const bool whole = !broken && part.steps[2] == 1;
+  for (int64_t x = 0; x < count; x += W) {
+    const int64_t left = count - x < W ? count - x : W;
+    if (whole && left == W)
+      whole_tile<T, M, kVectors>(c, part, places, pixels, filters, added, out, begin + x, place + x);
+    else if (whole && left == L)
+      whole_tile<T, M, 1>(c, part, places, pixels, filters, added, out, begin + x, place + x);
+    else if (left > L)
+      broken_tile<T, M, kVectors>(c, part, places, pixels, filters, added, out, begin + x, left);
+    else
+      broken_tile<T, M, 1>(c, part, places, pixels, filters, added, out, begin + x, left);
+  }
+}
+
+template <typename T, int M>
+void output_strip_of(int64_t rows, const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
+                     const Added<T>& added, T* out, int64_t begin, int64_t count, int64_t place, bool broken) {
+  if (rows == M)
+    output_strip<T, M>(c, part, places, pixels, filters, added, out, begin, count, place, broken);
+  else if constexpr (M > 1)
+    output_strip_of<T, M - 1>(rows, c, part, places, pixels, filters, added, out, begin, count, place, broken);
+}
+
+// Lines whose pixels, with those above and below that their outputs see, stay in the first cache for all strips.
+template <typename T> int64_t lines_at_once(const Convolution& c, const ConvolutionPart& part) {
+  const int64_t line = c.channels * c.copied[2] * static_cast<int64_t>(sizeof(T));
+  const int64_t seen = c.copied[1] - part.sizes[1];
+  const int64_t fitting = kNearest / line - seen;
+  return fitting < 1 ? 1 : fitting < part.sizes[1] ? fitting : part.sizes[1];
+}
+
+// A share of the outputs of one row.
+template <typename T>
+void convolve_row(const Convolution& c, const T* copy, int64_t* places, const T* filters, const Added<T>& added, T* out,
+                  int64_t share, int64_t shares) {
+  const ConvolutionPart* part = c.part();
+  for (int64_t p = 0; p < c.parts; p++, part = part->next()) {
+    const int64_t* const sizes = part->sizes;
+    const int64_t depth = c.channels * part->taps;
+    const bool broken = runs_on<T>(c, *part);
+    for (int64_t i = 0; i < c.channels; i++)
+      for (int64_t t = 0; t < part->taps; t++) places[i * part->taps + t] = i * c.plane + part->tap()[2 * t];
+    // Calls `body(strip)` for each strip, which is then called with the pixels to compute.
+    auto strips = [&](auto&& body) {
+      int64_t number = 0;
+      const int64_t all = c.groups * ((c.outputs + kRows - 1) / kRows);
+      for (int64_t g = 0; g < c.groups; g++)
+        in_strips(c.outputs, [&](int64_t first, int64_t height) {
+          if (number >= all * share / shares && number < all * (share + 1) / shares) {
+            const int64_t output = g * c.outputs + first;
+            const Added<T> own{added.first ? added.first + output * added.channel + (added.per_pixel ? part->first : 0)
+                                           : nullptr,
+                               added.channel, added.per_pixel};
+            body([&](int64_t begin, int64_t count, int64_t place) {
+              output_strip_of<T, kRows>(height, c, *part, places, copy + g * c.channels * c.plane, filters + output * depth,
+                                        own, out + output * c.out_channel + part->first, begin, count, place, broken);
+            });
+          }
+          number++;
+        });
+    };
+    if (broken) {
+      const int64_t all = pixels_between(c, *part);
+      constexpr int64_t block = 4 * kPanel<T>;
+      for (int64_t begin = 0; begin < all; begin += block)
+        strips([&](auto&& strip) { strip(begin, all - begin < block ? all - begin : block, 0); });
+    } else {
+      const int64_t step = lines_at_once<T>(c, *part);
+      for (int64_t z = 0; z < sizes[0]; z++)
+        for (int64_t begin = 0; begin < sizes[1]; begin += step)
+          strips([&](auto&& strip) {
+            for (int64_t y = begin; y < begin + step && y < sizes[1]; y++)
+              strip((z * c.copied[1] + y) * c.copied[2], sizes[2], z * part->steps[0] + y * part->steps[1]);
+          });
+    }
+    filters += depth * c.groups * c.outputs;
+  }
+}
+
+template <typename T>
+void convolve(const Convolved<T>& what, T* out, char* scratch, int64_t share, int64_t shares) {
+  T* const copy = reinterpret_cast<T*>(scratch);
+  copy_image(*what.how, what.image, copy);
+  const Added<T> added{what.added, what.added_channel, what.per_pixel};
+  // Behind the copy, and what vectors may reach beyond it.
+  const auto places = reinterpret_cast<int64_t*>(copy + what.how->groups * what.how->channels * what.how->plane + kPanel<T>);
+  convolve_row(*what.how, copy, places, what.filters, added, out, share, shares);
+}
+
+// -- gradients of filters -----------------------------------------------------------------------------------------------
+
+constexpr int kStrip = 4;                       // outputs at once
+constexpr int kTaps = kBytes == 64 ? 6 : 2;     // and taps, whose sums fit into the registers
+
+template <typename T, int64_t bytes> struct Lanes {
+  typedef T Type __attribute__((vector_size(bytes)));
+};
+
+// The sum of a vector, by halves.
+template <typename T, int64_t bytes> inline T sum_lanes(const typename Lanes<T, bytes>::Type& vector) {
+  if constexpr (bytes == 2 * sizeof(T)) {
+    return vector[0] + vector[1];
+  } else {
+    typename Lanes<T, bytes / 2>::Type halves[2];
+    std::memcpy(halves, &vector, bytes);
+    return sum_lanes<T, bytes / 2>(halves[0] + halves[1]);
+  }
+}
+
+// Lets a compiler read a vector once: it would rather read it wherever it is used, and what crosses a cache line is slow.
+template <typename V> inline void read_once([[maybe_unused]] V& vector) {
+#if defined(__x86_64__)
+  asm("" : "+v"(vector));
+#endif
+}
+
+// Pixels to go over: lines of whole vectors.
+struct Lines {
+  int64_t count, width;              // of a line
+  int64_t per_plane;                 // lines, of images with three axes
+  int64_t line, plane;               // how far apart they are in the copy of the image
+  int64_t gradient_line;             // and in the gradient
+};
+
+// sums += gradients of M outputs times the pixels that N taps see.
+template <typename T, int M, int N>
+inline void correlate_tile(const Lines& lines, const T* gradient, int64_t gradient_channel, const T* const* pixels,
+                           double* const* sums, int64_t sums_apart) {
+  using Vec = typename Vector<T>::Type;
+  Vec totals[M][N] = {};
+  for (int64_t l = 0, y = 0, plane = 0; l < lines.count; l++) {
+    const int64_t begin = plane + y * lines.line;
+    const T* const own = gradient + l * lines.gradient_line;
+    for (int64_t x = 0; x < lines.width; x += kLanes<T>) {
+      Vec left[M];
+      for (int m = 0; m < M; m++) left[m] = *reinterpret_cast<const Vec*>(own + m * gradient_channel + x);
+      for (int n = 0; n < N; n++) {
+        Vec right = *reinterpret_cast<const Vec*>(pixels[n] + begin + x);
+        read_once(right);
+        for (int m = 0; m < M; m++) totals[m][n] += left[m] * right;
+      }
+    }
+    if (++y == lines.per_plane) y = 0, plane += lines.plane;
+  }
+  for (int n = 0; n < N; n++)
+    for (int m = 0; m < M; m++) sums[n][m * sums_apart] += sum_lanes<T, kBytes>(totals[m][n]);
+}
+
+template <typename T, int M, int N>
+void correlate_tile_of(int64_t taps, const Lines& lines, const T* gradient, int64_t gradient_channel,
+                       const T* const* pixels, double* const* sums, int64_t sums_apart) {
+  if (taps == N)
+    correlate_tile<T, M, N>(lines, gradient, gradient_channel, pixels, sums, sums_apart);
+  else if constexpr (N > 1)
+    correlate_tile_of<T, M, N - 1>(taps, lines, gradient, gradient_channel, pixels, sums, sums_apart);
+}
+
+// M outputs, by all channels and taps.
+template <typename T, int M>
+void correlate_strip(const Convolution& c, const Lines& lines, const T* gradient, int64_t gradient_channel,
+                     const T* copy, double* sums) {
+  const ConvolutionPart& part = *c.part();
+  const int64_t all = c.channels * part.taps;
+  const T* pixels[kTaps];
+  double* places[kTaps];
+  const int64_t tiles = (all + kTaps - 1) / kTaps;
+  for (int64_t b = 0; b < tiles; b++) {
+    const int64_t begin = all * b / tiles, end = all * (b + 1) / tiles;
+    for (int64_t k = begin; k < end; k++) {
+      const int64_t channel = k / part.taps;
+      const int64_t* const tap = part.tap() + 2 * (k % part.taps);
+      pixels[k - begin] = copy + channel * c.plane + tap[0];
+      places[k - begin] = sums + channel * c.filter_channel + tap[1];
+    }
+    correlate_tile_of<T, M, kTaps>(end - begin, lines, gradient, gradient_channel, pixels, places, c.filter_output);
+  }
+}
+
+template <typename T, int M>
+void correlate_strip_of(int64_t height, const Convolution& c, const Lines& lines, const T* gradient,
+                        int64_t gradient_channel, const T* copy, double* sums) {
+  if (height == M)
+    correlate_strip<T, M>(c, lines, gradient, gradient_channel, copy, sums);
+  else if constexpr (M > 1)
+    correlate_strip_of<T, M - 1>(height, c, lines, gradient, gradient_channel, copy, sums);
+}
+
+// A share of the gradient of filters by one row, added to `sums`. Where lines are not whole vectors, the gradient is
+// copied, with zeros between its lines, so that all lines are one.
+template <typename T>
+void correlate(const Correlated<T>& what, double* sums, char* scratch, int64_t share, int64_t shares) {
+  const Convolution& c = *what.how;
+  const ConvolutionPart& part = *c.part();
+  T* const copy = reinterpret_cast<T*>(scratch);
+  copy_image(c, what.image, copy);
+  T* const spare = copy + c.groups * c.channels * c.plane + kPanel<T>;
+  const int64_t plane = c.copied[1] * c.copied[2], between = pixels_between(c, part);
+  const int64_t rounded = (between + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+  const bool whole = part.sizes[2] % kLanes<T> == 0;
+  const Lines lines = whole ? Lines{part.sizes[0] * part.sizes[1], part.sizes[2], part.sizes[1], c.copied[2], plane,
+                                    part.sizes[2]}
+                            : Lines{1, rounded, 1, 0, 0, 0};
+  int64_t number = 0;
+  const int64_t all = c.groups * ((c.outputs + kStrip - 1) / kStrip);
+  for (int64_t g = 0; g < c.groups; g++)
+    for (int64_t first = 0; first < c.outputs; first += kStrip, number++) {
+      if (number < all * share / shares || number >= all * (share + 1) / shares) continue;
+      const int64_t height = c.outputs - first < kStrip ? c.outputs - first : kStrip;
+      const T* gradient = what.gradient + (g * c.outputs + first) * what.gradient_channel;
+      int64_t channel = what.gradient_channel;
+      if (!whole) {
+        std::memset(spare, 0, height * rounded * sizeof(T));
+        for (int64_t m = 0; m < height; m++)
+          pieces_of(c, part, 0, between, [&](int64_t at, int64_t place, int64_t count) {
+            std::memcpy(spare + m * rounded + at, gradient + m * channel + place, count * sizeof(T));
+          });
+        gradient = spare;
+        channel = rounded;
+      }
+      correlate_strip_of<T, kStrip>(height, c, lines, gradient, channel, copy + g * c.channels * c.plane,
+                                    sums + g * c.filter_group + first * c.filter_output);
+    }
+}
+
+}  // namespace unspool
