@@ -39,6 +39,20 @@ def test_it_is_planned(name: str, dtype: torch.dtype) -> None:
     assert explanation.planned, explanation.reason
 
 
+WITHOUT_FORM = ("convolution", "avg_pool2d", "_fft_r2c", "view_as_complex", "complex128")
+"""What keeps a step from being compiled."""
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("name", "dtype"), EACH)
+def test_it_is_compiled(name: str, dtype: torch.dtype) -> None:
+    cell, inputs = made(name, dtype)
+    explanation = unspool.explain(cell, inputs, dtype=dtype)
+    for direction in (explanation.forward, explanation.backward):
+        if direction is not None and direction.emitter != "c++":
+            assert any(each in dict(direction.passed_over)["c++"] for each in WITHOUT_FORM), direction.passed_over
+
+
 @pytest.mark.parametrize(("name", "dtype"), EACH)
 def test_it_equals_the_plain_loop(name: str, dtype: torch.dtype) -> None:
     cell, inputs = made(name, dtype)
