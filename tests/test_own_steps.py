@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -366,9 +366,9 @@ LEAF = st.sampled_from(["h", "flag", "count", "none"])
 STRUCTURES = st.recursive(
     LEAF,
     lambda parts: st.one_of(
-        st.lists(parts, max_size=3),
+        st.lists(parts, min_size=1, max_size=3),
         st.tuples(parts, parts),
-        st.dictionaries(st.sampled_from("abc"), parts, max_size=3),
+        st.dictionaries(st.sampled_from("abc"), parts, min_size=1, max_size=3),
     ),
     max_leaves=5,
 )
@@ -376,6 +376,7 @@ STRUCTURES = st.recursive(
 
 @settings(max_examples=cases(8, 60), deadline=None)
 @given(STRUCTURES)
+@example([])
 def test_outputs_of_drawn_structures(structure: Any) -> None:
     step = Step("x, h -> h")
 

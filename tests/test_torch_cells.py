@@ -139,6 +139,16 @@ def test_stacks_and_wrappers_take_them() -> None:
     assert len(list(shared.parameters())) == 4
 
 
+def test_hooks_on_one_in_a_stack_are_its_own() -> None:
+    stacks = [unspool.MultiRNNCell([make("GRUCell")]) for _ in range(2)]
+    calls: list[int] = []
+    stacks[0].cells[0].register_forward_hook(lambda *_: calls.append(1))
+    for stack in stacks[1:]:
+        unspool.dynamic_rnn(stack, X, dtype=torch.float64)
+    unspool.dynamic_rnn(make("GRUCell"), X)
+    assert not calls
+
+
 def test_decoders_take_them() -> None:
     helper = unspool.TrainingHelper(X, LENGTHS)
     cell = make("GRUCell")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,19 +11,20 @@ from unspool.cells.cell import RNNCell
 from unspool.cells.like import assert_like_rnncell
 from unspool.structure import Structure, describe
 
+Made = TypeVar("Made", bound=RNNCell)
 _STEPS = {nn.LSTMCell.forward, nn.GRUCell.forward, nn.RNNCell.forward}
 
 
-def as_cell(name: str, cell: Any, *, starts: bool = True) -> Any:
+def as_cell(name: str, cell: Any, *, starts: bool = True, kept: bool = True) -> Any:
     """`cell` (the argument `name`), or a cell of it, if it is one of torch's.
 
-    `starts` says that its initial state is needed, since the caller has none.
+    `starts` says that its initial state is needed, since the caller has none; `kept` that the caller keeps it.
 
     Raises:
         TypeError: if it is neither; for what can be called it says how to make a cell of it.
     """
     if is_torch_cell(cell):
-        return TorchCell(cell)
+        return TorchCell(cell) if kept else made_for_a_call(TorchCell, cell)
     try:
         assert_like_rnncell(name, cell, starts=starts)
     except TypeError as error:
@@ -31,6 +32,22 @@ def as_cell(name: str, cell: Any, *, starts: bool = True) -> Any:
             raise
         raise TypeError(f"{error}; if it is one step, unspool.cell makes a cell of it") from None
     return cell
+
+
+_shells: dict[type, dict[str, Any]] = {}
+"""What all cells of a class that are made for a call have in common: nobody else sees them, or changes any of it."""
+
+
+def made_for_a_call(kind: type[Made], cell: Any) -> Made:
+    """`kind(cell)` around a cell that is built, for a call and not to be kept: in a tenth of the time of a module."""
+    shell = _shells.get(kind)
+    if shell is None:
+        like = cast("dict[str, Any]", vars(cast(Any, kind)(cell)))
+        shell = _shells[kind] = {name: value for name, value in like.items() if name not in ("cell", "_modules")}
+    made = kind.__new__(kind)
+    vars(made).update(shell, _modules={}, training=getattr(cell, "training", True))
+    (vars(made)["_modules"] if isinstance(cell, nn.Module) else vars(made))["cell"] = cell
+    return made
 
 
 def is_torch_cell(cell: Any) -> bool:
@@ -51,9 +68,17 @@ class TorchCell(RNNCell):
     def __init__(self, cell: nn.RNNCellBase, name: str | None = None) -> None:
         super().__init__(name=name)
         self.cell = cell
-        self.output_size = cell.hidden_size
-        self.state_size = (cell.hidden_size,) * 2 if isinstance(cell, nn.LSTMCell) else cell.hidden_size
         self.has_nothing_to_build()
+
+    @property
+    def state_size(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The sizes of h and c, or of h."""
+        return (self.cell.hidden_size,) * 2 if isinstance(self.cell, nn.LSTMCell) else self.cell.hidden_size
+
+    @property
+    def output_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The size of h."""
+        return self.cell.hidden_size
 
     @property
     def plan_owner(self) -> Any:

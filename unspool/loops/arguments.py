@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unspool.cells.like import buildable_part, initial_state_of, is_built, start_sequence
 from unspool.cells.rows_first import RowsFirst, has_rows_first, own_layout, plan_owner_of, rows_first
-from unspool.cells.torch_cells import as_cell
+from unspool.cells.torch_cells import as_cell, made_for_a_call
 from unspool.dtypes import as_dtype
 from unspool.engine import Explanation, Memory, Options, Request, check_memory, entry
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
@@ -77,7 +77,7 @@ def as_sequences(
     state_name: str = "initial_state",
 ) -> Sequences:
     """The arguments of `dynamic_rnn`, converted and checked."""
-    given = as_cell(cell_name, cell, starts=initial_state is None)
+    given = as_cell(cell_name, cell, starts=initial_state is None, kept=False)
     if isinstance(inputs, PackedSequence):
         raise TypeError("inputs is a PackedSequence: give the padded tensor and its lengths as sequence_length instead")
     numbers = counted(inputs)
@@ -160,7 +160,8 @@ def as_rows_first(cell: Any, state: Structure, name: str) -> tuple[Any, Structur
     """The cell and its state with rows on the first axis, and where they were."""
     if has_rows_first(cell):
         return cell, state, 0
-    return RowsFirst(cell), rows_first(state, cell.batch_axis, name), cell.batch_axis
+    runs = made_for_a_call(RowsFirst, cell) if is_built(cell) else RowsFirst(cell)
+    return runs, rows_first(state, cell.batch_axis, name), cell.batch_axis
 
 
 def check_state_rows(state: Structure, batch_size: int, name: str) -> None:
