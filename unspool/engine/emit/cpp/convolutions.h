@@ -1,8 +1,8 @@
 // Convolutions of a row's image by filters that stay the same for many steps.
 //
-// The image is copied once, with zeros around it and, for strides, taken apart into phases: whatever the stride, dilation
-// and padding, the pixels that a tap of the filters sees from neighbouring outputs then lie side by side. So a tap is an
-// offset, and a convolution the product of filters, packed by strips of outputs, with vectors of pixels.
+// The image is copied once, with zeros around it and, for strides, taken apart into phases: whatever the stride,
+// dilation and padding, the pixels that a tap of the filters sees from neighbouring outputs then lie side by side. So a
+// tap is an offset, and a convolution the product of filters, packed by strips of outputs, with vectors of pixels.
 //
 // The gradient of the image, and a transposed convolution, go by phases of what is computed: outputs of a phase see the
 // same taps, and each phase is a convolution with stride 1 by these.
@@ -16,8 +16,8 @@ namespace unspool {
 constexpr int64_t kNearest = 1 << 14;  // bytes of the first cache that the pixels of a tile's lines may take
 constexpr int kAxes = 3;  // images with fewer have sizes of 1 in front
 
-// What is computed in one go: all outputs, or one phase of them. Taps follow it, two numbers each: how far away its pixels
-// are in the copy, and its place in a filter.
+// What is computed in one go: all outputs, or one phase of them. Taps follow it, two numbers each: how far away its
+// pixels are in the copy, and its place in a filter.
 struct ConvolutionPart {
   int64_t taps;
   int64_t sizes[kAxes];    // of the outputs
@@ -78,7 +78,8 @@ template <typename T> inline void copy_line(const T* from, T* out, int64_t width
   const int64_t begin = inside.begin, end = inside.end;
   for (int64_t j = 0; j < begin; j += L) *reinterpret_cast<Vec*>(out + j) = Vec{};
   if (end - begin >= L) {
-    for (int64_t j = begin; j + L <= end; j += L) *reinterpret_cast<Vec*>(out + j) = *reinterpret_cast<const Vec*>(from + j);
+    for (int64_t j = begin; j + L <= end; j += L)
+      *reinterpret_cast<Vec*>(out + j) = *reinterpret_cast<const Vec*>(from + j);
     *reinterpret_cast<Vec*>(out + end - L) = *reinterpret_cast<const Vec*>(from + end - L);
   } else {
     for (int64_t j = begin; j < end; j++) out[j] = from[j];
@@ -89,7 +90,8 @@ template <typename T> inline void copy_line(const T* from, T* out, int64_t width
 // What lies between channels and behind the last one is zero too, since vectors reach there.
 template <typename T> void copy_image(const Convolution& c, const T* image, T* copy) {
   const int64_t* const phases = c.phases;
-  const int64_t channels = c.groups * c.channels, width = c.copied[2], used = phases[0] * phases[1] * phases[2] * c.phase();
+  const int64_t channels = c.groups * c.channels, width = c.copied[2];
+  const int64_t used = phases[0] * phases[1] * phases[2] * c.phase();
   const bool plain = phases[2] == 1 && c.image[2] == 1;
   for (int64_t i = 0; i < channels; i++) {
     T* out = copy + i * c.plane;
@@ -158,15 +160,16 @@ template <typename T> struct Added {
   bool per_pixel;
 };
 
-// Calls `body(place in the tile, place among the outputs, count)` for the pieces of lines that are in `width` pixels of the
-// copy from `begin` on.
+// Calls `body(place in the tile, place among the outputs, count)` for the pieces of lines that are in `width` pixels of
+// the copy from `begin` on.
 template <typename Body>
 void pieces_of(const Convolution& c, const ConvolutionPart& part, int64_t begin, int64_t width, Body&& body) {
   const int64_t y_apart = c.copied[2], z_apart = c.copied[1] * c.copied[2];
   for (int64_t z = begin / z_apart; z < part.sizes[0] && z * z_apart < begin + width; z++) {
     const int64_t from = begin - z * z_apart;
-    for (int64_t y = from > 0 ? from / y_apart : 0; y < part.sizes[1] && z * z_apart + y * y_apart < begin + width; y++) {
+    for (int64_t y = from > 0 ? from / y_apart : 0; y < part.sizes[1]; y++) {
       const int64_t line = z * z_apart + y * y_apart;
+      if (line >= begin + width) break;
       const int64_t first = line > begin ? line : begin;
       const int64_t last = line + part.sizes[2] < begin + width ? line + part.sizes[2] : begin + width;
       if (first < last)
@@ -175,12 +178,25 @@ void pieces_of(const Convolution& c, const ConvolutionPart& part, int64_t begin,
   }
 }
 
+// Some outputs: what is computed of them, and from what.
+template <typename T> struct Strip {
+  const Convolution& c;
+  const ConvolutionPart& part;
+  const int64_t* places;       // of the taps, for one channel after another
+  const T* pixels;             // of their group
+  const T* filters;
+  Added<T> added;
+  T* out;
+  bool runs_on;                // from line to line
+
+  int64_t terms() const { return c.channels * part.taps; }
+};
+
 // M outputs by V vectors of pixels that lie in one line, from `begin` on in the copy and `place` on among the outputs.
-template <typename T, int M, int V>
-void whole_tile(const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
-                const Added<T>& added, T* out, int64_t begin, int64_t place) {
+template <typename T, int M, int V> void whole_tile(const Strip<T>& strip, int64_t begin, int64_t place) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>;
+  const Added<T>& added = strip.added;
   Pixels<T, M, V> tile;
   for (int m = 0; m < M; m++)
     for (int v = 0; v < V; v++) {
@@ -189,22 +205,22 @@ void whole_tile(const Convolution& c, const ConvolutionPart& part, const int64_t
                         : added.per_pixel ? *reinterpret_cast<const Vec*>(start + place + v * L)
                                           : *start + Vec{};
     }
-  tile.add_all(c.channels * part.taps, places, pixels + begin, filters);
+  tile.add_all(strip.terms(), strip.places, strip.pixels + begin, strip.filters);
   for (int m = 0; m < M; m++)
-    for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(out + m * c.out_channel + place + v * L) = tile.sums[m][v];
+    for (int v = 0; v < V; v++)
+      *reinterpret_cast<Vec*>(strip.out + m * strip.c.out_channel + place + v * L) = tile.sums[m][v];
 }
 
 // The same where they are pieces of lines, or lie apart from each other.
-template <typename T, int M, int V>
-void broken_tile(const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
-                 const Added<T>& added, T* out, int64_t begin, int64_t width) {
+template <typename T, int M, int V> void broken_tile(const Strip<T>& strip, int64_t begin, int64_t width) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>;
   alignas(kBytes) T whole[M * V * L];
-  const int64_t apart = part.steps[2];
+  const Added<T>& added = strip.added;
+  const int64_t apart = strip.part.steps[2];
   std::memset(whole, 0, sizeof(whole));
   if (added.first)
-    pieces_of(c, part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
+    pieces_of(strip.c, strip.part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
       for (int m = 0; m < M; m++)
         for (int64_t j = 0; j < count; j++)
           whole[m * V * L + at + j] = added.first[m * added.channel + (added.per_pixel ? place + j * apart : 0)];
@@ -212,12 +228,13 @@ void broken_tile(const Convolution& c, const ConvolutionPart& part, const int64_
   Pixels<T, M, V> tile;
   for (int m = 0; m < M; m++)
     for (int v = 0; v < V; v++) tile.sums[m][v] = *reinterpret_cast<const Vec*>(whole + (m * V + v) * L);
-  tile.add_all(c.channels * part.taps, places, pixels + begin, filters);
+  tile.add_all(strip.terms(), strip.places, strip.pixels + begin, strip.filters);
   for (int m = 0; m < M; m++)
     for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(whole + (m * V + v) * L) = tile.sums[m][v];
-  pieces_of(c, part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
+  pieces_of(strip.c, strip.part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
     for (int m = 0; m < M; m++)
-      for (int64_t j = 0; j < count; j++) out[m * c.out_channel + place + j * apart] = whole[m * V * L + at + j];
+      for (int64_t j = 0; j < count; j++)
+        strip.out[m * strip.c.out_channel + place + j * apart] = whole[m * V * L + at + j];
   });
 }
 
@@ -235,38 +252,57 @@ template <typename T> bool runs_on(const Convolution& c, const ConvolutionPart& 
 
 // M outputs by `count` pixels of the copy, which are one line or several with what lies between them.
 template <typename T, int M>
-void output_strip(const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
-                  const Added<T>& added, T* out, int64_t begin, int64_t count, int64_t place, bool broken) {
+void output_strip(const Strip<T>& strip, int64_t begin, int64_t count, int64_t place) {
   constexpr int64_t L = kLanes<T>, W = kPanel<T>;
-  const bool whole = !broken && part.steps[2] == 1;
+  const bool whole = !strip.runs_on && strip.part.steps[2] == 1;
   for (int64_t x = 0; x < count; x += W) {
     const int64_t left = count - x < W ? count - x : W;
     if (whole && left == W)
-      whole_tile<T, M, kVectors>(c, part, places, pixels, filters, added, out, begin + x, place + x);
+      whole_tile<T, M, kVectors>(strip, begin + x, place + x);
     else if (whole && left == L)
-      whole_tile<T, M, 1>(c, part, places, pixels, filters, added, out, begin + x, place + x);
+      whole_tile<T, M, 1>(strip, begin + x, place + x);
     else if (left > L)
-      broken_tile<T, M, kVectors>(c, part, places, pixels, filters, added, out, begin + x, left);
+      broken_tile<T, M, kVectors>(strip, begin + x, left);
     else
-      broken_tile<T, M, 1>(c, part, places, pixels, filters, added, out, begin + x, left);
+      broken_tile<T, M, 1>(strip, begin + x, left);
   }
 }
 
 template <typename T, int M>
-void output_strip_of(int64_t rows, const Convolution& c, const ConvolutionPart& part, const int64_t* places, const T* pixels, const T* filters,
-                     const Added<T>& added, T* out, int64_t begin, int64_t count, int64_t place, bool broken) {
-  if (rows == M)
-    output_strip<T, M>(c, part, places, pixels, filters, added, out, begin, count, place, broken);
+void output_strip_of(int64_t height, const Strip<T>& strip, int64_t begin, int64_t count, int64_t place) {
+  if (height == M)
+    output_strip<T, M>(strip, begin, count, place);
   else if constexpr (M > 1)
-    output_strip_of<T, M - 1>(rows, c, part, places, pixels, filters, added, out, begin, count, place, broken);
+    output_strip_of<T, M - 1>(height, strip, begin, count, place);
 }
 
 // Lines whose pixels, with those above and below that their outputs see, stay in the first cache for all strips.
 template <typename T> int64_t lines_at_once(const Convolution& c, const ConvolutionPart& part) {
   const int64_t line = c.channels * c.copied[2] * static_cast<int64_t>(sizeof(T));
-  const int64_t seen = c.copied[1] - part.sizes[1];
-  const int64_t fitting = kNearest / line - seen;
+  const int64_t fitting = kNearest / line - (c.copied[1] - part.sizes[1]);
   return fitting < 1 ? 1 : fitting < part.sizes[1] ? fitting : part.sizes[1];
+}
+
+// A share of the outputs of a part: `body(strip, its outputs)` for each strip.
+template <typename T, typename Body>
+void every_strip(const Strip<T>& all, int64_t share, int64_t shares, Body&& body) {
+  const Convolution& c = all.c;
+  const int64_t count = c.groups * ((c.outputs + kRows - 1) / kRows);
+  const int64_t begin = count * share / shares, end = count * (share + 1) / shares;
+  int64_t number = 0;
+  for (int64_t g = 0; g < c.groups; g++)
+    in_strips(c.outputs, [&](int64_t first, int64_t height) {
+      if (number >= begin && number < end) {
+        const int64_t output = g * c.outputs + first;
+        Strip<T> strip = all;
+        strip.pixels += g * c.channels * c.plane;
+        strip.filters += output * all.terms();
+        strip.out += output * c.out_channel;
+        if (strip.added.first) strip.added.first += output * strip.added.channel;
+        body(strip, height);
+      }
+      number++;
+    });
 }
 
 // A share of the outputs of one row.
@@ -276,44 +312,28 @@ void convolve_row(const Convolution& c, const T* copy, int64_t* places, const T*
   const ConvolutionPart* part = c.part();
   for (int64_t p = 0; p < c.parts; p++, part = part->next()) {
     const int64_t* const sizes = part->sizes;
-    const int64_t depth = c.channels * part->taps;
-    const bool broken = runs_on<T>(c, *part);
     for (int64_t i = 0; i < c.channels; i++)
       for (int64_t t = 0; t < part->taps; t++) places[i * part->taps + t] = i * c.plane + part->tap()[2 * t];
-    // Calls `body(strip)` for each strip, which is then called with the pixels to compute.
-    auto strips = [&](auto&& body) {
-      int64_t number = 0;
-      const int64_t all = c.groups * ((c.outputs + kRows - 1) / kRows);
-      for (int64_t g = 0; g < c.groups; g++)
-        in_strips(c.outputs, [&](int64_t first, int64_t height) {
-          if (number >= all * share / shares && number < all * (share + 1) / shares) {
-            const int64_t output = g * c.outputs + first;
-            const Added<T> own{added.first ? added.first + output * added.channel + (added.per_pixel ? part->first : 0)
-                                           : nullptr,
-                               added.channel, added.per_pixel};
-            body([&](int64_t begin, int64_t count, int64_t place) {
-              output_strip_of<T, kRows>(height, c, *part, places, copy + g * c.channels * c.plane, filters + output * depth,
-                                        own, out + output * c.out_channel + part->first, begin, count, place, broken);
-            });
-          }
-          number++;
-        });
-    };
-    if (broken) {
-      const int64_t all = pixels_between(c, *part);
+    Strip<T> all{c, *part, places, copy, filters, added, out + part->first, runs_on<T>(c, *part)};
+    if (added.first && added.per_pixel) all.added.first += part->first;
+    if (all.runs_on) {
+      const int64_t pixels = pixels_between(c, *part);
       constexpr int64_t block = 4 * kPanel<T>;
-      for (int64_t begin = 0; begin < all; begin += block)
-        strips([&](auto&& strip) { strip(begin, all - begin < block ? all - begin : block, 0); });
+      for (int64_t begin = 0; begin < pixels; begin += block)
+        every_strip(all, share, shares, [&](const Strip<T>& strip, int64_t height) {
+          output_strip_of<T, kRows>(height, strip, begin, pixels - begin < block ? pixels - begin : block, 0);
+        });
     } else {
       const int64_t step = lines_at_once<T>(c, *part);
       for (int64_t z = 0; z < sizes[0]; z++)
         for (int64_t begin = 0; begin < sizes[1]; begin += step)
-          strips([&](auto&& strip) {
+          every_strip(all, share, shares, [&](const Strip<T>& strip, int64_t height) {
             for (int64_t y = begin; y < begin + step && y < sizes[1]; y++)
-              strip((z * c.copied[1] + y) * c.copied[2], sizes[2], z * part->steps[0] + y * part->steps[1]);
+              output_strip_of<T, kRows>(height, strip, (z * c.copied[1] + y) * c.copied[2], sizes[2],
+                                        z * part->steps[0] + y * part->steps[1]);
           });
     }
-    filters += depth * c.groups * c.outputs;
+    filters += all.terms() * c.groups * c.outputs;
   }
 }
 
@@ -323,143 +343,9 @@ void convolve(const Convolved<T>& what, T* out, char* scratch, int64_t share, in
   copy_image(*what.how, what.image, copy);
   const Added<T> added{what.added, what.added_channel, what.per_pixel};
   // Behind the copy, and what vectors may reach beyond it.
-  const auto places = reinterpret_cast<int64_t*>(copy + what.how->groups * what.how->channels * what.how->plane + kPanel<T>);
+  const int64_t copied = what.how->groups * what.how->channels * what.how->plane;
+  const auto places = reinterpret_cast<int64_t*>(copy + copied + kPanel<T>);
   convolve_row(*what.how, copy, places, what.filters, added, out, share, shares);
-}
-
-// -- gradients of filters -----------------------------------------------------------------------------------------------
-
-constexpr int kStrip = 4;                       // outputs at once
-constexpr int kTaps = kBytes == 64 ? 6 : 2;     // and taps, whose sums fit into the registers
-
-template <typename T, int64_t bytes> struct Lanes {
-  typedef T Type __attribute__((vector_size(bytes)));
-};
-
-// The sum of a vector, by halves.
-template <typename T, int64_t bytes> inline T sum_lanes(const typename Lanes<T, bytes>::Type& vector) {
-  if constexpr (bytes == 2 * sizeof(T)) {
-    return vector[0] + vector[1];
-  } else {
-    typename Lanes<T, bytes / 2>::Type halves[2];
-    std::memcpy(halves, &vector, bytes);
-    return sum_lanes<T, bytes / 2>(halves[0] + halves[1]);
-  }
-}
-
-// Lets a compiler read a vector once: it would rather read it wherever it is used, and what crosses a cache line is slow.
-template <typename V> inline void read_once([[maybe_unused]] V& vector) {
-#if defined(__x86_64__)
-  asm("" : "+v"(vector));
-#endif
-}
-
-// Pixels to go over: lines of whole vectors.
-struct Lines {
-  int64_t count, width;              // of a line
-  int64_t per_plane;                 // lines, of images with three axes
-  int64_t line, plane;               // how far apart they are in the copy of the image
-  int64_t gradient_line;             // and in the gradient
-};
-
-// sums += gradients of M outputs times the pixels that N taps see.
-template <typename T, int M, int N>
-inline void correlate_tile(const Lines& lines, const T* gradient, int64_t gradient_channel, const T* const* pixels,
-                           double* const* sums, int64_t sums_apart) {
-  using Vec = typename Vector<T>::Type;
-  Vec totals[M][N] = {};
-  for (int64_t l = 0, y = 0, plane = 0; l < lines.count; l++) {
-    const int64_t begin = plane + y * lines.line;
-    const T* const own = gradient + l * lines.gradient_line;
-    for (int64_t x = 0; x < lines.width; x += kLanes<T>) {
-      Vec left[M];
-      for (int m = 0; m < M; m++) left[m] = *reinterpret_cast<const Vec*>(own + m * gradient_channel + x);
-      for (int n = 0; n < N; n++) {
-        Vec right = *reinterpret_cast<const Vec*>(pixels[n] + begin + x);
-        read_once(right);
-        for (int m = 0; m < M; m++) totals[m][n] += left[m] * right;
-      }
-    }
-    if (++y == lines.per_plane) y = 0, plane += lines.plane;
-  }
-  for (int n = 0; n < N; n++)
-    for (int m = 0; m < M; m++) sums[n][m * sums_apart] += sum_lanes<T, kBytes>(totals[m][n]);
-}
-
-template <typename T, int M, int N>
-void correlate_tile_of(int64_t taps, const Lines& lines, const T* gradient, int64_t gradient_channel,
-                       const T* const* pixels, double* const* sums, int64_t sums_apart) {
-  if (taps == N)
-    correlate_tile<T, M, N>(lines, gradient, gradient_channel, pixels, sums, sums_apart);
-  else if constexpr (N > 1)
-    correlate_tile_of<T, M, N - 1>(taps, lines, gradient, gradient_channel, pixels, sums, sums_apart);
-}
-
-// M outputs, by all channels and taps.
-template <typename T, int M>
-void correlate_strip(const Convolution& c, const Lines& lines, const T* gradient, int64_t gradient_channel,
-                     const T* copy, double* sums) {
-  const ConvolutionPart& part = *c.part();
-  const int64_t all = c.channels * part.taps;
-  const T* pixels[kTaps];
-  double* places[kTaps];
-  const int64_t tiles = (all + kTaps - 1) / kTaps;
-  for (int64_t b = 0; b < tiles; b++) {
-    const int64_t begin = all * b / tiles, end = all * (b + 1) / tiles;
-    for (int64_t k = begin; k < end; k++) {
-      const int64_t channel = k / part.taps;
-      const int64_t* const tap = part.tap() + 2 * (k % part.taps);
-      pixels[k - begin] = copy + channel * c.plane + tap[0];
-      places[k - begin] = sums + channel * c.filter_channel + tap[1];
-    }
-    correlate_tile_of<T, M, kTaps>(end - begin, lines, gradient, gradient_channel, pixels, places, c.filter_output);
-  }
-}
-
-template <typename T, int M>
-void correlate_strip_of(int64_t height, const Convolution& c, const Lines& lines, const T* gradient,
-                        int64_t gradient_channel, const T* copy, double* sums) {
-  if (height == M)
-    correlate_strip<T, M>(c, lines, gradient, gradient_channel, copy, sums);
-  else if constexpr (M > 1)
-    correlate_strip_of<T, M - 1>(height, c, lines, gradient, gradient_channel, copy, sums);
-}
-
-// A share of the gradient of filters by one row, added to `sums`. Where lines are not whole vectors, the gradient is
-// copied, with zeros between its lines, so that all lines are one.
-template <typename T>
-void correlate(const Correlated<T>& what, double* sums, char* scratch, int64_t share, int64_t shares) {
-  const Convolution& c = *what.how;
-  const ConvolutionPart& part = *c.part();
-  T* const copy = reinterpret_cast<T*>(scratch);
-  copy_image(c, what.image, copy);
-  T* const spare = copy + c.groups * c.channels * c.plane + kPanel<T>;
-  const int64_t plane = c.copied[1] * c.copied[2], between = pixels_between(c, part);
-  const int64_t rounded = (between + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
-  const bool whole = part.sizes[2] % kLanes<T> == 0;
-  const Lines lines = whole ? Lines{part.sizes[0] * part.sizes[1], part.sizes[2], part.sizes[1], c.copied[2], plane,
-                                    part.sizes[2]}
-                            : Lines{1, rounded, 1, 0, 0, 0};
-  int64_t number = 0;
-  const int64_t all = c.groups * ((c.outputs + kStrip - 1) / kStrip);
-  for (int64_t g = 0; g < c.groups; g++)
-    for (int64_t first = 0; first < c.outputs; first += kStrip, number++) {
-      if (number < all * share / shares || number >= all * (share + 1) / shares) continue;
-      const int64_t height = c.outputs - first < kStrip ? c.outputs - first : kStrip;
-      const T* gradient = what.gradient + (g * c.outputs + first) * what.gradient_channel;
-      int64_t channel = what.gradient_channel;
-      if (!whole) {
-        std::memset(spare, 0, height * rounded * sizeof(T));
-        for (int64_t m = 0; m < height; m++)
-          pieces_of(c, part, 0, between, [&](int64_t at, int64_t place, int64_t count) {
-            std::memcpy(spare + m * rounded + at, gradient + m * channel + place, count * sizeof(T));
-          });
-        gradient = spare;
-        channel = rounded;
-      }
-      correlate_strip_of<T, kStrip>(height, c, lines, gradient, channel, copy + g * c.channels * c.plane,
-                                    sums + g * c.filter_group + first * c.filter_output);
-    }
 }
 
 }  // namespace unspool

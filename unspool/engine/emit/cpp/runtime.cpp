@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "convolutions.h"
+#include "correlations.h"
 #include "largest.h"
 #include "loop.h"
 #include "products.h"

@@ -134,7 +134,16 @@ class Runtime:
 
 def runtime_build() -> Build:
     """The runtime on its way."""
-    names = ("functions.h", "loop.h", "products.h", "convolutions.h", "largest.h", "row_sums.h", "runtime.cpp")
+    names = (
+        "functions.h",
+        "loop.h",
+        "products.h",
+        "convolutions.h",
+        "correlations.h",
+        "largest.h",
+        "row_sums.h",
+        "runtime.cpp",
+    )
     text = header(*names).replace('extern "C" {', 'extern "C" {\n#pragma GCC visibility push(default)')
     return Build.of(text + "#pragma GCC visibility pop\n")
 
