@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.stages.places import gather, scatter
 from unspool.engine.emit.stages.statements import Along
 from unspool.engine.ops.arguments import dim_of, first, given
 from unspool.engine.ops.table import Linear, Lowering, Op, OpKind
@@ -62,13 +63,13 @@ def _all_at(ref: Ref, dim: int, index: Ref) -> _Found:
 def _gather(row: Row, instruction: Instruction) -> Ref:
     ref = first(row, instruction)
     found = _each_at(ref, dim_of(instruction, ref), _indices(row, instruction.arguments[2]))
-    return row.gather(instruction.results[0].name, ref, *found)
+    return gather(row, instruction.results[0].name, ref, *found)
 
 
 def _index_select(row: Row, instruction: Instruction) -> Ref:
     ref = first(row, instruction)
     found = _all_at(ref, dim_of(instruction, ref), _indices(row, instruction.arguments[2]))
-    return row.gather(instruction.results[0].name, ref, *found)
+    return gather(row, instruction.results[0].name, ref, *found)
 
 
 def _scatter(row: Row, instruction: Instruction) -> Ref:
@@ -81,7 +82,7 @@ def _scatter(row: Row, instruction: Instruction) -> Ref:
         value = value.expand(index.shape)
     for axis, size in enumerate(index.shape):
         value = value.narrow(axis, 0, size)
-    row.scatter(target, *found, value, adds=instruction.operation is aten.scatter_add.default)
+    scatter(row, target, *found, value, adds=instruction.operation is aten.scatter_add.default)
     return target
 
 
@@ -94,7 +95,7 @@ def _index_add(row: Row, instruction: Instruction) -> Ref:
         value = row.compute(f"{result.name}_part", "{0} * {1}", result.dtype, value.shape, value, number)
     target = row.compute(result.name, "{0}", result.dtype, base.shape, base)
     found = _all_at(target, dim_of(instruction, base), index)
-    row.scatter(target, *found, value.expand(found.first.shape), adds=True)
+    scatter(row, target, *found, value.expand(found.first.shape), adds=True)
     return target
 
 
@@ -131,7 +132,7 @@ def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 def _index(row: Row, instruction: Instruction) -> Ref:
     ref = first(row, instruction)
-    return row.gather(instruction.results[0].name, ref, *_at(row, ref, instruction.arguments[1]))
+    return gather(row, instruction.results[0].name, ref, *_at(row, ref, instruction.arguments[1]))
 
 
 def _index_put(row: Row, instruction: Instruction) -> Ref:
@@ -139,14 +140,14 @@ def _index_put(row: Row, instruction: Instruction) -> Ref:
     target = row.compute(result.name, "{0}", result.dtype, base.shape, base)
     found = _at(row, target, instruction.arguments[1])
     value = row.ref(instruction.arguments[2])
-    row.scatter(target, *found, value.expand(found.first.shape), adds=bool(given(instruction, 3, False)))
+    scatter(row, target, *found, value.expand(found.first.shape), adds=bool(given(instruction, 3, False)))
     return target
 
 
 def _embedding(row: Row, instruction: Instruction) -> Ref:
     table, index = first(row, instruction), _indices(row, instruction.arguments[1])
     flat = row.reshape(index, (math.prod(index.shape),))
-    return row.gather(instruction.results[0].name, table, *_all_at(table, 0, flat))
+    return gather(row, instruction.results[0].name, table, *_all_at(table, 0, flat))
 
 
 def _indexing(target: Any, rule: Any, lowering: Lowering | None = None, linear: Linear | None = None) -> Op:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.stages.places import order, scan, take
 from unspool.engine.ops.arguments import dim_of, dims_of, first, given, name_of
 from unspool.engine.ops.table import Linear, Lowering, Op, OpKind
 from unspool.engine.rows import op_axes
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # the stages of emitters import the table of operations
 def _with_places(row: Row, instruction: Instruction, ref: Ref, dim: int, places: Ref) -> list[Ref]:
     """What is found at places along `dim`, and the places; the one if nobody wants the other."""
     name = instruction.results[0].name
-    return [places if name == "_" else row.take(name, ref, dim, places), places]
+    return [places if name == "_" else take(row, name, ref, dim, places), places]
 
 
 # -- scans ------------------------------------------------------------------------------------------------------------
@@ -36,7 +37,7 @@ def _so_far(fold: str) -> Lowering:
         if ref.size == 0 or ref.shape[dim] == 1:
             return ref
         # As torch does, float32 is folded in float64.
-        return row.scan(result.name, fold, ref, dim, dtype, torch.float64 if dtype.is_floating_point else dtype)
+        return scan(row, result.name, fold, ref, dim, dtype, torch.float64 if dtype.is_floating_point else dtype)
 
     return lowering
 
@@ -47,7 +48,7 @@ def _extreme_so_far(fold: str) -> Lowering:
         dim = dim_of(instruction, ref)
         if ref.size == 0 or ref.shape[dim] == 1:
             return [ref, row.constant(0, torch.int64, ref.shape)]
-        places = row.scan(f"{name}_places", fold, ref, dim, torch.int64, ref.buffer.dtype)
+        places = scan(row, f"{name}_places", fold, ref, dim, torch.int64, ref.buffer.dtype)
         return _with_places(row, instruction, ref, dim, places)
 
     return lowering
@@ -93,7 +94,7 @@ def _sort(row: Row, instruction: Instruction) -> list[Ref]:
     )
     if ref.size == 0 or ref.shape[dim] == 1:
         return [ref, row.constant(0, torch.int64, ref.shape)]
-    places = row.order(f"{name}_places", ref, dim, descending=descending)
+    places = order(row, f"{name}_places", ref, dim, descending=descending)
     return _with_places(row, instruction, ref, dim, places)
 
 
@@ -107,7 +108,7 @@ def _topk(row: Row, instruction: Instruction) -> list[Ref]:
     if ref.size == 0 or ref.shape[dim] == 1 or count == 0:
         few = ref.narrow(dim, 0, count)
         return [few, row.constant(0, torch.int64, few.shape)]
-    places = row.order(f"{name}_places", ref, dim, descending=largest, first=count, in_order=in_order)
+    places = order(row, f"{name}_places", ref, dim, descending=largest, first=count, in_order=in_order)
     return _with_places(row, instruction, ref, dim, places)
 
 
@@ -126,7 +127,7 @@ def _median(row: Row, instruction: Instruction) -> list[Ref]:
         raise CannotEmitError(f"{instruction.operation} has no compiled form for {ref.buffer.dtype}")
     middle = _in_order(row, name, ref, dim, (ref.shape[dim] - 1) // 2)
     top = row.find(f"{name}_top_place", "argmax", ref, dim)  # NaN is larger than any
-    largest = row.take(f"{name}_top", ref, dim, top)
+    largest = take(row, f"{name}_top", ref, dim, top)
     nan = row.compute(f"{name}_nan", "({0} != {0} ? 1 : 0)", ref.buffer.dtype, largest.shape, largest)
     place = row.compute(f"{name}_place", "({0} ? {1} : {2})", torch.int64, top.shape, nan, top, middle)
     return _with_places(row, instruction, ref, dim, place)
@@ -142,8 +143,8 @@ def _nanmedian(row: Row, instruction: Instruction) -> list[Ref]:
     count = row.fold(f"{name}_count", "sum", numbers, [dim])
     text = "({0} > 0 ? ({0} - 1) / 2 : 0)"
     middle = row.compute(f"{name}_middle", text, torch.int64, count.shape, count)
-    places = row.order(f"{name}_places", ref, dim, descending=False)
-    return _with_places(row, instruction, ref, dim, row.take(f"{name}_place", places, dim, middle))
+    places = order(row, f"{name}_places", ref, dim, descending=False)
+    return _with_places(row, instruction, ref, dim, take(row, f"{name}_place", places, dim, middle))
 
 
 def _in_order(row: Row, name: str, ref: Ref, dim: int, number: int) -> Ref:
@@ -152,7 +153,7 @@ def _in_order(row: Row, name: str, ref: Ref, dim: int, number: int) -> Ref:
         raise CannotEmitError("a search in nothing")
     if ref.shape[dim] == 1:
         return row.constant(0, torch.int64, ref.shape)
-    return row.order(f"{name}_places", ref, dim, descending=False).narrow(dim, number, 1)
+    return order(row, f"{name}_places", ref, dim, descending=False).narrow(dim, number, 1)
 
 
 _SECOND, _THIRD, _LAST = op_axes.second, op_axes.third_or_last_axis, op_axes.second_or_last_axis

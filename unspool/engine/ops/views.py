@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.stages.places import scatter
 from unspool.engine.ops.arguments import first, given
 from unspool.engine.ops.table import Axes, Linear, Lowering, Op, OpKind, Rule
 from unspool.engine.rows import op_axes
@@ -134,7 +135,7 @@ def _put_over(row: Row, result: Value, base: Ref, piece: Ref, place: Callable[[R
     """A copy of `base`, and then `piece` in some places of it."""
     whole = row.compute(result.name, "{0}", result.dtype, base.shape, base)
     taken = place(whole)
-    row.scatter(whole, taken, [], piece.expand(taken.shape), adds=False)
+    scatter(row, whole, taken, [], piece.expand(taken.shape), adds=False)
     return whole
 
 

@@ -17,20 +17,7 @@ import torch
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.convolutions import Geometry, Options
 from unspool.engine.emit.stages.dtypes import DTYPES, MULTIPLIED
-from unspool.engine.emit.stages.statements import (
-    Along,
-    Compute,
-    Convolve,
-    Correlate,
-    Gather,
-    Largest,
-    Order,
-    Product,
-    Reduce,
-    Scan,
-    Scatter,
-    Statement,
-)
+from unspool.engine.emit.stages.statements import Compute, Convolve, Correlate, Largest, Product, Reduce, Statement
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.program import Instruction, Value
 
@@ -279,43 +266,6 @@ class Row:
         for value in list(self._held):
             self._release(value)
 
-    # -- along an axis, and at indices ---------------------------------------------------------------------------------
-
-    def scan(self, name: str, fold: str, ref: Ref, dim: int, dtype: torch.dtype, carry: torch.dtype) -> Ref:
-        """`ref` folded along `dim`, with every intermediate result."""
-        target, order = self.new(name, dtype, ref.shape), _last(ref, dim)
-        self.statements.append(Scan(target.permute(order), fold, ref.permute(order), carry, self.source))
-        return target
-
-    def order(
-        self, name: str, ref: Ref, dim: int, *, descending: bool, first: int | None = None, in_order: bool = True
-    ) -> Ref:
-        """The places along `dim` in the order of the numbers there; all, or the `first` so many."""
-        order = _last(ref, dim)
-        argument = (ref if ref.buffer.place.is_memory else self.copy(ref)).permute(order)
-        target = self.new(name, torch.int64, argument.shape)
-        self.statements.append(Order(target, argument, first, descending, in_order, self.source))
-        back = target.permute([order.index(each) for each in range(len(order))])
-        return back if first is None else back.narrow(dim, 0, first)
-
-    def take(self, name: str, ref: Ref, dim: int, index: Ref) -> Ref:
-        """The elements of `ref` at places along `dim` that this row has found itself."""
-        first = ref.repeat(dim, index.shape[dim])
-        return self.gather(name, ref, first, [Along(index, ref.strides[dim], ref.shape[dim], None)])
-
-    def gather(self, name: str, ref: Ref, first: Ref, places: Sequence[Along]) -> Ref:
-        """Elements of `ref`; see `Gather`."""
-        if ref.buffer.place is Place.CONSTANT or not first.size:
-            return self.constant(ref.buffer.number, ref.buffer.dtype, first.shape)
-        target = self.new(name, ref.buffer.dtype, first.shape)
-        self.statements.append(Gather(target, first, _checked(places), ref, self.source))
-        return target
-
-    def scatter(self, target: Ref, first: Ref, places: Sequence[Along], value: Ref, *, adds: bool) -> None:
-        """Writes to elements of `target`; see `Scatter`."""
-        if value.size:
-            self.statements.append(Scatter(target, first, _checked(places), value, adds, self.source))
-
     # -- joining -------------------------------------------------------------------------------------------------------
 
     def join(self, name: str, dtype: torch.dtype, pieces: Sequence[Ref], dim: int) -> Ref:
@@ -352,17 +302,6 @@ RESERVED = {
     *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor", "begin"),
 }
 """Names that a value cannot have in the emitted code: words of C++ and CUDA, and what loops call their own."""
-
-
-def _checked(places: Sequence[Along]) -> tuple[Along, ...]:
-    if any(each.size == 0 for each in places):
-        raise CannotEmitError("an index into nothing")
-    return tuple(places)
-
-
-def _last(ref: Ref, dim: int) -> list[int]:
-    """The dimensions of `ref`, with one of them behind all others."""
-    return [*(each for each in range(len(ref.shape)) if each != dim % len(ref.shape)), dim % len(ref.shape)]
 
 
 def _can_start(product: Product, added: Ref) -> bool:
