@@ -92,11 +92,27 @@ def _set_item(x: Tensor, index: Any, new: Any) -> None:
     x[index] = new
 
 
+def _product(func: Any) -> Callable[..., Any]:
+    """A product of matrices; a sparse one that is not too large is multiplied by as a dense one."""
+
+    def product(left: Tensor, right: Tensor, *more: Any, **options: Any) -> Tensor:
+        if more or options or left.layout is torch.strided or left.numel() > MOST_DENSE:
+            return func(left, right, *more, **options)
+        return torch.matmul(left.to_dense(), right)
+
+    return product
+
+
+MOST_DENSE = 1 << 24
+"""Elements of a sparse matrix that is taken for a dense one."""
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **LAYERS,
     F.softshrink: _softshrink,
     torch.einsum: _einsum,
     Tensor.__setitem__: _set_item,
+    **{func: _product(func) for func in (torch.sparse.mm, torch.mm, torch.matmul, Tensor.mm, Tensor.matmul)},
+    Tensor.__matmul__: _product(Tensor.matmul),
     F.bilinear: _bilinear,
     torch.bilinear: _bilinear,
     torch.take_along_dim: _take_along_dim,
