@@ -103,6 +103,7 @@ def _product(func: Any) -> Callable[..., Any]:
     return product
 
 
+PRODUCTS: tuple[Any, ...] = (torch.sparse.mm, torch.mm, torch.matmul, Tensor.mm, Tensor.matmul)
 MOST_DENSE = 1 << 24
 """Elements of a sparse matrix that is taken for a dense one."""
 
@@ -111,7 +112,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     F.softshrink: _softshrink,
     torch.einsum: _einsum,
     Tensor.__setitem__: _set_item,
-    **{func: _product(func) for func in (torch.sparse.mm, torch.mm, torch.matmul, Tensor.mm, Tensor.matmul)},
+    **{func: _product(func) for func in PRODUCTS},
     Tensor.__matmul__: _product(Tensor.matmul),
     F.bilinear: _bilinear,
     torch.bilinear: _bilinear,
