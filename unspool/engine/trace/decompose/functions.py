@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -103,7 +103,7 @@ def _product(func: Any) -> Callable[..., Any]:
     return product
 
 
-PRODUCTS: tuple[Any, ...] = (torch.sparse.mm, torch.mm, torch.matmul, Tensor.mm, Tensor.matmul)
+PRODUCTS = cast(tuple[Any, ...], (torch.sparse.mm, torch.mm, torch.matmul, Tensor.mm, Tensor.matmul))
 MOST_DENSE = 1 << 24
 """Elements of a sparse matrix that is taken for a dense one."""
 
