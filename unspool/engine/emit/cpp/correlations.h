@@ -17,7 +17,7 @@ template <typename T, int64_t bytes> struct Lanes {
 };
 
 // The sum of a vector, by halves.
-template <typename T, int64_t bytes> inline T sum_lanes(const typename Lanes<T, bytes>::Type& vector) {
+template <typename T, int64_t bytes> inline T sum_lanes(typename Lanes<T, bytes>::Type vector) {
   if constexpr (bytes == 2 * sizeof(T)) {
     return vector[0] + vector[1];
   } else {
@@ -28,10 +28,11 @@ template <typename T, int64_t bytes> inline T sum_lanes(const typename Lanes<T, 
 }
 
 // Lets a compiler read a vector once: it would rather read it wherever it is used, across two cache lines each time.
-template <typename V> inline void read_once([[maybe_unused]] V& vector) {
+template <typename V> inline V read_once(V vector) {
 #if defined(__x86_64__)
   asm("" : "+v"(vector));
 #endif
+  return vector;
 }
 
 // Pixels to go over: lines of whole vectors.
@@ -55,8 +56,7 @@ inline void correlate_tile(const Lines& lines, const T* gradient, int64_t gradie
       Vec left[M];
       for (int m = 0; m < M; m++) left[m] = *reinterpret_cast<const Vec*>(own + m * gradient_channel + x);
       for (int n = 0; n < N; n++) {
-        Vec right = *reinterpret_cast<const Vec*>(pixels[n] + begin + x);
-        read_once(right);
+        const Vec right = read_once(*reinterpret_cast<const Vec*>(pixels[n] + begin + x));
         for (int m = 0; m < M; m++) totals[m][n] += left[m] * right;
       }
     }
