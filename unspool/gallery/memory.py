@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unspool.cells.cell import RNNCell
 from unspool.cells.layer import check_units
 from unspool.cells.lstm import LSTMCell, LSTMStateTuple
-from unspool.gallery.arguments import check_above, check_between
+from unspool.gallery.arguments import check_above, check_between, check_sizes
 from unspool.gallery.weights import glorot
 from unspool.structure import Structure
 
@@ -31,7 +31,7 @@ class _Machine(RNNCell):
         output_size: int | None = None,
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.slots, self.width = check_units("slots", slots), check_units("width", width)
         self.read_heads = check_units("read_heads", read_heads)
         self.output_size = check_units("output_size", num_units if output_size is None else output_size)
@@ -248,7 +248,7 @@ class FastWeightsCell(RNNCell):
         self, input_size: int, num_units: int, *, steps: int = 1, decay: float = 0.95, rate: float = 0.5
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.steps, self.rate = check_units("steps", steps), check_above("rate", rate)
         self.decay = check_between("decay", decay, 0, 1)
         self.of_x, self.of_h = nn.Linear(input_size, num_units), nn.Linear(num_units, num_units, bias=False)
@@ -300,7 +300,7 @@ class BahdanauDecoderCell(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, *, memory_size: int, attention_size: int | None = None) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.memory_size = check_units("memory_size", memory_size)
         self.attention_size = check_units("attention_size", num_units if attention_size is None else attention_size)
         self.of_memory = nn.Linear(memory_size, self.attention_size, bias=False)
