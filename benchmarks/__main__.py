@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 ANYWHERE = ("cpu", "cuda")
+CPU_ONLY = ("cpu",)
 GPU_ONLY = ("cuda",)  # peaks of memory, copies to the host, bfloat16: on a CPU there is nothing to see
 
 BENCHMARKS = {
@@ -19,6 +20,7 @@ BENCHMARKS = {
     "lengths": ANYWHERE,
     "inference": ANYWHERE,
     "own_cells": ANYWHERE,
+    "gallery": CPU_ONLY,
     "growth": ANYWHERE,
     "decode": ANYWHERE,
     "attention": ANYWHERE,

@@ -2,9 +2,9 @@
 
 A machine is never equally fast for long: clocks, caches and neighbours change. So every round gives each contender a
 turn, in random order, and what is reported is the median over rounds of a contender's time divided by the reference's
-in the same round. In a turn a contender runs once, or, where a run is short, several times in a row, as in training: a
-millisecond right after somebody else's would be spent on fetching code and data. The reference is the first contender,
-`dynamic_rnn`: above 1, `dynamic_rnn` is faster.
+in the same round. In a turn a contender runs once, or, where its run is short, several times in a row, as in training:
+a millisecond right after somebody else's would be spent on fetching code and data. The reference is the first
+contender, `dynamic_rnn`: above 1, `dynamic_rnn` is faster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from torch import Tensor
 from benchmarks.environment import environment
 
 TURN_MS = 20.0
-"""Milliseconds that a turn of the reference takes at least; in their turns, the others run as often."""
+"""Milliseconds that a turn takes at least."""
 WARM_UP = 1
 """Rounds that are run and not counted, after the check, which is the first call of all."""
 
@@ -61,6 +61,8 @@ class Contender:
     """Whether it claims the reference's equations and lengths; if not, only its time is compared."""
     allocates: bool = True
     """Whether it takes its memory while it runs; if it did before, a peak would say nothing."""
+    about: Callable[[], Mapping[str, Any]] | None = None
+    """Tells more about its first call, right after it; the report keeps that."""
 
 
 @dataclass(frozen=True)
@@ -97,18 +99,21 @@ class Result:
     wrong: bool = False
     """Whether it claims to compute the same and does not."""
     failure: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the contender told about its first call."""
 
 
-def main(what: str | None, cases: Callable[[Options], Iterable[Case]]) -> None:
+def main(what: str | None, cases: Callable[[Options], Iterable[Case]], rounds: int = 7) -> None:
     """Runs a benchmark from the command line.
 
     Args:
         what: the script's docstring.
         cases: the cases for the options; made one after another, so that one at a time is in memory.
+        rounds: how many count unless the command line says otherwise.
     """
     what = what or ""
     parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--rounds", type=int, default=7, help="rounds that count (default: 7)")
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"rounds that count (default: {rounds})")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--quick", action="store_true", help="one tiny case of each kind, to see that everything runs")
@@ -167,6 +172,7 @@ def measure(case: Case, options: Options, progress: Progress) -> dict[str, Resul
             result.failure = reason(error)
             running.remove(contender)
             continue
+        result.about = contender.about() if contender.about else {}
         if contender.same:
             found = [as_float(value) for value in returned]
             expected = found if expected is None else expected
@@ -181,13 +187,13 @@ def measure(case: Case, options: Options, progress: Progress) -> dict[str, Resul
     gc.collect()
     gc.disable()  # nobody's garbage is collected on another's time
     try:
-        calls = next_calls = 1
+        calls = {each.name: 1 for each in running}
         for turn in range(WARM_UP + options.rounds):
             for contender in random.sample(running, len(running)):
                 result = results[contender.name]
                 progress.update(task, advance=1, description=f"{case.title}: {contender.name}")
                 try:
-                    runs = [timed(contender, options.device)[1:] for _ in range(calls)]
+                    runs = [timed(contender, options.device)[1:] for _ in range(calls[contender.name])]
                 except Exception as error:  # out of memory, say, now that others hold some
                     if contender is reference:
                         raise
@@ -200,9 +206,8 @@ def measure(case: Case, options: Options, progress: Progress) -> dict[str, Resul
                     peaks = [result.peak_mib, *(peak for _, peak in runs)]
                     result.times_ms.append(ms)
                     result.peak_mib = max((peak for peak in peaks if peak is not None), default=None)
-                elif contender is reference:
-                    next_calls = math.ceil(TURN_MS / ms)
-            calls = next_calls
+                else:
+                    calls[contender.name] = math.ceil(TURN_MS / ms)
             gc.collect()
     finally:
         gc.enable()

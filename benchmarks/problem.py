@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import unspool
 from benchmarks.cells import LayerNormLSTM, ResetAfterGRU, SearchedCell, UserLSTM
 from benchmarks.harness import Options
+from unspool.structure import flatten
 
 
 class Shape(NamedTuple):
@@ -70,17 +71,20 @@ CELLS: dict[Kind, Callable[[int, int], nn.Module]] = {
 class Problem:
     """One training or inference step of `cell` over time-major sequences."""
 
-    kind: Kind
+    kind: Kind | str
     shape: Shape
     cell: Any
-    inputs: Tensor
-    """`[T, B, D]`; training asks for their gradient too, as any layer but the first must give it."""
-    gradient: Tensor
-    """Of the outputs, `[T, B, H]`: random, because a constant one is cheaper to read."""
+    inputs: Any
+    """`[T, B, D]`, or a structure of such tensors."""
+    gradient: Any
+    """Of the outputs, `[T, B, H]`, or of each of them: random, because a constant one is cheaper to read."""
     lengths: Tensor | None
     """`[B]`, on the CPU, where `pack_padded_sequence` wants them; None for full length."""
     training: bool
     tf32: bool
+    sources: Sequence[Tensor] | None = None
+    """What training asks the gradient of, besides the weights: the inputs if None, as any layer but the first must give
+    it."""
 
     @classmethod
     def of(
@@ -116,12 +120,12 @@ class Problem:
     @property
     def device(self) -> torch.device:
         """Where it is computed."""
-        return self.inputs.device
+        return flatten(self.inputs)[0].device
 
     @property
     def dtype(self) -> torch.dtype:
         """Of everything."""
-        return self.inputs.dtype
+        return flatten(self.inputs)[0].dtype
 
     @property
     def title(self) -> str:
@@ -145,20 +149,21 @@ class Problem:
         """The same without lengths."""
         return replace(self, lengths=None)
 
-    def on_torch(self, forward: Callable[[], Tensor], weights: Sequence[Tensor]) -> Callable[[], Sequence[Tensor]]:
+    def on_torch(self, forward: Callable[[], Any], weights: Sequence[Tensor]) -> Callable[[], Sequence[Tensor]]:
         """`forward` and, in training, its backward to `weights` and inputs.
 
         Returns what can be compared between peers that lay out their weights differently: the outputs and the gradient
         of the inputs.
         """
+        sources = flatten(self.inputs) if self.sources is None else list(self.sources)
 
         def train() -> Sequence[Tensor]:
-            outputs = forward()
-            gradients = torch.autograd.grad(outputs, [self.inputs, *weights], self.gradient)
-            return outputs.detach(), gradients[0]
+            outputs = flatten(forward())
+            gradients = torch.autograd.grad(outputs, [*sources, *weights], flatten(self.gradient))
+            return [*(each.detach() for each in outputs), *gradients[: len(sources)]]
 
         def infer() -> Sequence[Tensor]:
             with torch.no_grad():
-                return (forward(),)
+                return flatten(forward())
 
         return train if self.training else infer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from benchmarks.harness import Contender
 from benchmarks.peers.registry import peer
 from benchmarks.problem import Problem
+from unspool.structure import flatten, unflatten_as
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
 
@@ -66,7 +67,7 @@ def captured(problem: Problem) -> Contender | None:
     return Contender("Python loop, CUDA graph", replay, allocates=False)
 
 
-def loop_of(problem: Problem) -> Callable[[], Tensor]:
+def loop_of(problem: Problem) -> Callable[[], Any]:
     """The loop for a problem, as a function of nothing."""
     make = STEPS.get(problem.kind, lambda cell: cell)
     alive: Sequence[Tensor] | None = None
@@ -75,18 +76,33 @@ def loop_of(problem: Problem) -> Callable[[], Tensor]:
             (torch.arange(problem.shape.steps)[:, None, None] < problem.lengths[:, None]).to(problem.device).unbind(0)
         )
 
-    def forward() -> Tensor:
+    def forward() -> Any:
         step, state = make(problem.cell), problem.zero_state()
-        outputs: list[Tensor] = []
-        for t, x in enumerate(problem.inputs.unbind(0)):
+        outputs: list[Any] = []
+        for t, x in enumerate(steps_of(problem.inputs)):
             output, new_state = step(x, state)
             if alive is not None:
                 output, new_state = output * alive[t], where(alive[t], new_state, state)
             state = new_state
             outputs.append(output)
-        return torch.stack(outputs)
+        return stacked(outputs)
 
     return forward
+
+
+def steps_of(inputs: Any) -> Iterable[Any]:
+    """What each step reads."""
+    if isinstance(inputs, Tensor):
+        return inputs.unbind(0)
+    return (unflatten_as(inputs, step) for step in zip(*(leaf.unbind(0) for leaf in flatten(inputs)), strict=True))
+
+
+def stacked(outputs: Sequence[Any]) -> Any:
+    """The outputs of all steps as one."""
+    if isinstance(outputs[0], Tensor):
+        return torch.stack(outputs)
+    leaves = zip(*map(flatten, outputs), strict=True)
+    return unflatten_as(outputs[0], [torch.stack(leaf) for leaf in leaves])
 
 
 def where(alive: Tensor, new: Any, old: Any) -> Any:

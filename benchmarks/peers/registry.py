@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import torch
-
 import unspool
 from benchmarks.harness import Case, Contender
 from benchmarks.problem import Problem
@@ -27,7 +25,7 @@ def dynamic_rnn(problem: Problem, name: str = "dynamic_rnn", lengths: Any = None
     """`unspool.dynamic_rnn` with `options`; `lengths` instead of the problem's own."""
     lengths = problem.lengths if lengths is None else lengths
 
-    def forward() -> torch.Tensor:
+    def forward() -> Any:
         return unspool.dynamic_rnn(
             problem.cell, problem.inputs, lengths, dtype=problem.dtype, time_major=True, **options
         )[0]

@@ -6,19 +6,19 @@ import math
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
 from tests.gallery.cases import (
     Case,
     Weights,
-    against_plain_loop,
-    against_reference,
-    explained,
+    arguments_are_checked,
+    each_of,
     made,
     normal,
     sigmoid,
+    sizes_are_checked,
+    softplus,
     vectors,
     with_gaps,
 )
@@ -105,7 +105,7 @@ def ode_rnn(order: int, substeps: int) -> Any:
 def ltc(w: Weights, x: Any, h: Any) -> Any:
     for _ in range(3):
         f = sigmoid(w["of_x.weight"] @ x + w["of_x.bias"] + w["of_h.weight"] @ h)
-        h = (h + 0.5 * f * w["reversal"]) / (1 + 0.5 * (np.log1p(np.exp(w["rate"])) + f))
+        h = (h + 0.5 * f * w["reversal"]) / (1 + 0.5 * (softplus(w["rate"]) + f))
     return h, h
 
 
@@ -134,19 +134,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_equals_its_equations(name: str) -> None:
-    against_reference(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_equals_the_plain_loop(name: str) -> None:
-    against_plain_loop(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_is_planned(name: str) -> None:
-    assert explained(CASES[name]).reason is None
+test_equals_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 def test_missing_values_are_not_read() -> None:
@@ -175,8 +163,7 @@ def test_the_fourth_order_is_one() -> None:
         assert 0.7 * gain < coarse / fine < 1.5 * gain
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+test_arguments_are_checked = arguments_are_checked(
     [
         (lambda: PhasedLSTMCell(3, 4, on=0), "on must be from 1e-06 to 1, but is 0"),
         (lambda: PhasedLSTMCell(3, 4, leak=2), "leak must be from 0 to 1, but is 2"),
@@ -190,16 +177,8 @@ def test_the_fourth_order_is_one() -> None:
         (lambda: LTCCell(3, 4, step=0), "step must be greater than 0, but is 0"),
         (lambda: LTCCell(3, 4, step=None), "step must be a number greater than 0, but is None"),
         (lambda: CfCCell(3, 4, backbone_size=-1), "backbone_size must be positive, but is -1"),
-    ],
+    ]
 )
-def test_arguments_are_checked(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
-@pytest.mark.parametrize("kind", [PhasedLSTMCell, TLSTMCell, GRUDCell, ODERNNCell, LTCCell, CfCCell])
-def test_sizes_are_checked(kind: Any) -> None:
-    with pytest.raises(ValueError, match="input_size must be positive, but is 0"):
-        kind(0, 4)
-    with pytest.raises(ValueError, match="num_units must be positive, but is 0"):
-        kind(3, 0)
+test_sizes_are_checked = sizes_are_checked([PhasedLSTMCell, TLSTMCell, GRUDCell, ODERNNCell, LTCCell, CfCCell])

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.gallery.references import each_of, layer_norm, sigmoid
+from tests.gallery.cases import Case, Weights, each_of, layer_norm, sigmoid, sizes_are_checked, vectors
 from unspool.gallery.deep import HyperLSTMCell, RHNCell
 
-CELLS: dict[str, Callable[[], Any]] = {
-    "rhn": lambda: RHNCell(3, 4, depth=3),
-    "hyper_lstm": lambda: HyperLSTMCell(3, 4, hyper_units=2, embedding=3),
-}
 
-
-def rhn(x: Any, s: Any, w: Any) -> Any:
+def rhn(w: Weights, x: Any, s: Any) -> Any:
     for k in range(3):
         sums = w[f"of_state.{k}.weight"] @ s + w[f"of_state.{k}.bias"]
         if k == 0:
@@ -28,7 +22,7 @@ def rhn(x: Any, s: Any, w: Any) -> Any:
     return s, s
 
 
-def hyper_lstm(x: Any, state: Any, w: Any) -> Any:
+def hyper_lstm(w: Weights, x: Any, state: Any) -> Any:
     c, h, d, e = state
 
     def norm(name: str, value: Any) -> Any:
@@ -53,10 +47,13 @@ def hyper_lstm(x: Any, state: Any, w: Any) -> Any:
     return h, (c, h, d, e)
 
 
-REFERENCES = {"rhn": rhn, "hyper_lstm": hyper_lstm}
+CASES = {
+    "rhn": Case(lambda: RHNCell(3, 4, depth=3), vectors(3), rhn),
+    "hyper_lstm": Case(lambda: HyperLSTMCell(3, 4, hyper_units=2, embedding=3), vectors(3), hyper_lstm),
+}
 
 
-test_computes_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CELLS, REFERENCES)
+test_computes_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 def test_gates_of_highways_are_nearly_closed_at_first() -> None:
@@ -71,11 +68,7 @@ def test_every_scale_of_a_hyper_lstm_is_a_tenth_at_first() -> None:
 
 
 class TestArguments:
-    @pytest.mark.parametrize("kind", [RHNCell, HyperLSTMCell])
-    @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])
-    def test_sizes_must_be_positive(self, kind: Any, sizes: Any, name: str) -> None:
-        with pytest.raises(ValueError, match=f"{name} must be positive, but is"):
-            kind(*sizes)
+    test_sizes_must_be_positive = staticmethod(sizes_are_checked([RHNCell, HyperLSTMCell]))
 
     def test_depth_is_positive(self) -> None:
         with pytest.raises(ValueError, match="depth must be positive, but is 0"):

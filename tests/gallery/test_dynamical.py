@@ -5,18 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
-from tests.gallery.cases import (
-    Case,
-    Weights,
-    against_plain_loop,
-    against_reference,
-    explained,
-    sigmoid,
-    vectors,
-)
+from tests.gallery.cases import Case, Weights, arguments_are_checked, each_of, sigmoid, sizes_are_checked, vectors
 from unspool.gallery.dynamical import AntisymmetricRNNCell, CoRNNCell, LEMCell, LipschitzRNNCell
 
 
@@ -70,19 +61,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_equals_its_equations(name: str) -> None:
-    against_reference(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_equals_the_plain_loop(name: str) -> None:
-    against_plain_loop(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_is_planned(name: str) -> None:
-    assert explained(CASES[name]).reason is None
+test_equals_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 def test_antisymmetric_matrices_have_imaginary_eigenvalues() -> None:
@@ -94,8 +73,7 @@ def test_antisymmetric_matrices_have_imaginary_eigenvalues() -> None:
     np.testing.assert_allclose(speeds.real, 0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+test_arguments_are_checked = arguments_are_checked(
     [
         (lambda: LEMCell(3, 4, dt=-1), "dt must be greater than 0, but is -1"),
         (lambda: CoRNNCell(3, 4, dt=0), "dt must be greater than 0, but is 0"),
@@ -106,16 +84,8 @@ def test_antisymmetric_matrices_have_imaginary_eigenvalues() -> None:
         (lambda: LipschitzRNNCell(3, 4, dt=0), "dt must be greater than 0, but is 0"),
         (lambda: AntisymmetricRNNCell(3, 4, gamma=-1), "gamma must be from 0 to inf, but is -1"),
         (lambda: AntisymmetricRNNCell(3, 4, dt=0), "dt must be greater than 0, but is 0"),
-    ],
+    ]
 )
-def test_arguments_are_checked(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
-@pytest.mark.parametrize("kind", [LEMCell, CoRNNCell, LipschitzRNNCell, AntisymmetricRNNCell])
-def test_sizes_are_checked(kind: Any) -> None:
-    with pytest.raises(ValueError, match="input_size must be positive, but is 0"):
-        kind(0, 4)
-    with pytest.raises(ValueError, match="num_units must be positive, but is 0"):
-        kind(3, 0)
+test_sizes_are_checked = sizes_are_checked([LEMCell, CoRNNCell, LipschitzRNNCell, AntisymmetricRNNCell])

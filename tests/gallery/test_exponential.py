@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.gallery.references import against_plain_loop, drawn, inputs_for, sigmoid, why_not_planned
+from tests.comparison import BATCH, STEPS
+from tests.gallery.cases import Case, close, each_of, made, normal, sigmoid, sizes_are_checked
 from unspool import dynamic_rnn
 from unspool.gallery.exponential import MLSTMCell, SLSTMCell, TimeMixingCell
 
-CELLS: dict[str, Callable[[], Any]] = {
-    "time_mixing": lambda: TimeMixingCell(3, 4),
-    "slstm": lambda: SLSTMCell(3, 4),
-    "slstm_of_two_heads": lambda: SLSTMCell(3, 4, heads=2),
-    "mlstm": lambda: MLSTMCell(3, 4),
-    "mlstm_of_two_heads": lambda: MLSTMCell(3, 4, heads=2),
+CASES = {
+    "time_mixing": Case(lambda: TimeMixingCell(3, 4)),
+    "slstm": Case(lambda: SLSTMCell(3, 4)),
+    "slstm_of_two_heads": Case(lambda: SLSTMCell(3, 4, heads=2)),
+    "mlstm": Case(lambda: MLSTMCell(3, 4)),
+    "mlstm_of_two_heads": Case(lambda: MLSTMCell(3, 4, heads=2)),
 }
-
-
-def close(found: torch.Tensor, expected: Any) -> None:
-    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_time_mixing_is_a_weighted_average_of_all_values_so_far() -> None:
     """The reference sums over all earlier steps anew, without a running maximum."""
-    cell = drawn(CELLS["time_mixing"]())
-    inputs = inputs_for(cell)
+    cell = made(CASES["time_mixing"])
+    inputs = normal(BATCH, STEPS, 3)
     outputs, final = dynamic_rnn(cell, inputs, dtype=torch.float64)
     w = {name: value.detach().numpy() for name, value in cell.named_parameters()}
     for row, sequence in enumerate(inputs.numpy()):
@@ -44,18 +40,18 @@ def test_time_mixing_is_a_weighted_average_of_all_values_so_far() -> None:
             weights = np.concatenate([np.exp(k[:t] - age * np.exp(w["decay"])), np.exp(w["bonus"] + k[t])[None]])
             average = (weights * v[: t + 1]).sum(0) / weights.sum(0)
             expected = w["output.weight"] @ (sigmoid(r[t]) * average)
-            np.testing.assert_allclose(outputs[row, t].detach(), expected, rtol=1e-10, atol=1e-10)
+            close(outputs[row, t], expected)
         weights = np.exp(k - np.arange(len(k) - 1, -1, -1)[:, None] * np.exp(w["decay"]))
         scale = torch.exp(final.log_scale[row].detach())
-        np.testing.assert_allclose(final.weighted[row].detach() * scale, (weights * v).sum(0), rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(final.weights[row].detach() * scale, weights.sum(0), rtol=1e-10, atol=1e-10)
+        close(final.weighted[row] * scale, (weights * v).sum(0))
+        close(final.weights[row] * scale, weights.sum(0))
         np.testing.assert_array_equal(final.last[row], sequence[-1])
 
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_slstm_computes_its_equations(heads: int) -> None:
-    cell = drawn(SLSTMCell(3, 4, heads=heads))
-    inputs, width = inputs_for(cell), 4 // heads
+    cell = made(Case(lambda: SLSTMCell(3, 4, heads=heads)))
+    inputs, width = normal(BATCH, STEPS, 3), 4 // heads
     outputs, final = dynamic_rnn(cell, inputs, dtype=torch.float64)
     w, b = cell.of_input.weight.detach().numpy(), cell.of_input.bias.detach().numpy()
     for row, sequence in enumerate(inputs.numpy()):
@@ -76,8 +72,8 @@ def test_slstm_computes_its_equations(heads: int) -> None:
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_mlstm_computes_its_equations(heads: int) -> None:
-    cell = drawn(MLSTMCell(3, 4, heads=heads))
-    inputs, width = inputs_for(cell), 4 // heads
+    cell = made(Case(lambda: MLSTMCell(3, 4, heads=heads)))
+    inputs, width = normal(BATCH, STEPS, 3), 4 // heads
     outputs, final = dynamic_rnn(cell, inputs, dtype=torch.float64)
     w = {name: value.detach().numpy() for name, value in cell.named_parameters()}
     for row, sequence in enumerate(inputs.numpy()):
@@ -98,22 +94,13 @@ def test_mlstm_computes_its_equations(heads: int) -> None:
         close(final.n[row] * scale[:, None], n)
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_equals_the_plain_loop(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    against_plain_loop(cell, inputs_for(cell))
+_, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_is_planned(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    assert why_not_planned(cell, inputs_for(cell)) is None
-
-
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", CASES)
 def test_large_gates_do_not_overflow(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    outputs, _ = dynamic_rnn(cell, 1000 * inputs_for(cell), dtype=torch.float64)
+    cell = made(CASES[name])
+    outputs, _ = dynamic_rnn(cell, 1000 * normal(BATCH, STEPS, 3), dtype=torch.float64)
     assert outputs.isfinite().all()
 
 
@@ -142,11 +129,7 @@ class TestFirstWeights:
 
 
 class TestArguments:
-    @pytest.mark.parametrize("kind", [TimeMixingCell, SLSTMCell, MLSTMCell])
-    @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])
-    def test_sizes_must_be_positive(self, kind: Any, sizes: Any, name: str) -> None:
-        with pytest.raises(ValueError, match=f"{name} must be positive, but is"):
-            kind(*sizes)
+    test_sizes_must_be_positive = staticmethod(sizes_are_checked([TimeMixingCell, SLSTMCell, MLSTMCell]))
 
     @pytest.mark.parametrize("kind", [SLSTMCell, MLSTMCell])
     def test_heads_divide_the_units(self, kind: Any) -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.gallery.references import drawn, each_of, inputs_for, layer_norm, sigmoid, why_not_planned
+from tests.comparison import BATCH, STEPS
+from tests.gallery.cases import (
+    Case,
+    Weights,
+    each_of,
+    layer_norm,
+    made,
+    normal,
+    sigmoid,
+    sizes_are_checked,
+    vectors,
+    why_not_planned,
+)
 from unspool import LSTMStateTuple, dynamic_rnn
 from unspool.gallery.gated import (
     LayerNormGRUCell,
@@ -21,17 +32,6 @@ from unspool.gallery.gated import (
     ZoneoutLSTMCell,
 )
 
-CELLS: dict[str, Callable[[], Any]] = {
-    "peephole_lstm": lambda: PeepholeLSTMCell(3, 4),
-    "layer_norm_lstm": lambda: LayerNormLSTMCell(3, 4),
-    "layer_norm_gru": lambda: LayerNormGRUCell(3, 4),
-    "zoneout_lstm": lambda: ZoneoutLSTMCell(3, 4, zoneout_c=0.4, zoneout_h=0.2).eval(),
-    "mgu": lambda: MGUCell(3, 4),
-    "mogrifier_lstm": lambda: MogrifierLSTMCell(3, 4),
-    "mogrifier_lstm_of_rank_2": lambda: MogrifierLSTMCell(3, 4, rounds=4, rank=2),
-    "nested_lstm": lambda: NestedLSTMCell(3, 4),
-}
-
 
 def lstm(sums: Any, c: Any) -> tuple[Any, Any]:
     i, f, o, g = np.split(sums, 4)
@@ -39,7 +39,7 @@ def lstm(sums: Any, c: Any) -> tuple[Any, Any]:
     return sigmoid(o) * np.tanh(c), c
 
 
-def peephole_lstm(x: Any, state: Any, w: Any) -> Any:
+def peephole_lstm(w: Weights, x: Any, state: Any) -> Any:
     c, h = state
     i, f, o, g = np.split(w["of_input.weight"] @ x + w["of_input.bias"] + w["of_state.weight"] @ h, 4)
     new = sigmoid(f + w["peephole_f"] * c) * c + sigmoid(i + w["peephole_i"] * c) * np.tanh(g)
@@ -47,7 +47,7 @@ def peephole_lstm(x: Any, state: Any, w: Any) -> Any:
     return h, (new, h)
 
 
-def layer_norm_lstm(x: Any, state: Any, w: Any) -> Any:
+def layer_norm_lstm(w: Weights, x: Any, state: Any) -> Any:
     c, h = state
 
     def norm(what: str, value: Any) -> Any:
@@ -60,7 +60,7 @@ def layer_norm_lstm(x: Any, state: Any, w: Any) -> Any:
     return h, (c, h)
 
 
-def layer_norm_gru(x: Any, h: Any, w: Any) -> Any:
+def layer_norm_gru(w: Weights, x: Any, h: Any) -> Any:
     def norm(what: str, value: Any) -> Any:
         product = w[f"{what}.weight"] @ value
         name = "norm_" + what.replace("of_", "")
@@ -72,21 +72,21 @@ def layer_norm_gru(x: Any, h: Any, w: Any) -> Any:
     return h, h
 
 
-def zoneout_lstm(x: Any, state: Any, w: Any) -> Any:
+def zoneout_lstm(w: Weights, x: Any, state: Any) -> Any:
     c, h = state
     new_h, new_c = lstm(w["of_input.weight"] @ x + w["of_input.bias"] + w["of_state.weight"] @ h, c)
     c, h = 0.4 * c + 0.6 * new_c, 0.2 * h + 0.8 * new_h
     return h, (c, h)
 
 
-def mgu(x: Any, h: Any, w: Any) -> Any:
+def mgu(w: Weights, x: Any, h: Any) -> Any:
     gate, new = np.split(w["of_input.weight"] @ x + w["of_input.bias"], 2)
     f = sigmoid(gate + w["gate_of_state.weight"] @ h)
     h = (1 - f) * h + f * np.tanh(new + w["new_of_state.weight"] @ (f * h))
     return h, h
 
 
-def mogrifier_lstm(x: Any, state: Any, w: Any) -> Any:
+def mogrifier_lstm(w: Weights, x: Any, state: Any) -> Any:
     c, h = state
     low_rank = "gating.0.0.weight" in w
     for k in range(4 if low_rank else 5):
@@ -99,7 +99,7 @@ def mogrifier_lstm(x: Any, state: Any, w: Any) -> Any:
     return h, (c, h)
 
 
-def nested_lstm(x: Any, state: Any, w: Any) -> Any:
+def nested_lstm(w: Weights, x: Any, state: Any) -> Any:
     e, c, h = state
     i, f, o, g = np.split(w["of_input.weight"] @ x + w["of_input.bias"] + w["of_state.weight"] @ h, 4)
     inner = w["inner_of_input.weight"] @ (sigmoid(i) * np.tanh(g)) + w["inner_of_input.bias"]
@@ -108,19 +108,19 @@ def nested_lstm(x: Any, state: Any, w: Any) -> Any:
     return h, (e, c, h)
 
 
-REFERENCES = {
-    "peephole_lstm": peephole_lstm,
-    "layer_norm_lstm": layer_norm_lstm,
-    "layer_norm_gru": layer_norm_gru,
-    "zoneout_lstm": zoneout_lstm,
-    "mgu": mgu,
-    "mogrifier_lstm": mogrifier_lstm,
-    "mogrifier_lstm_of_rank_2": mogrifier_lstm,
-    "nested_lstm": nested_lstm,
+CASES = {
+    "peephole_lstm": Case(lambda: PeepholeLSTMCell(3, 4), vectors(3), peephole_lstm),
+    "layer_norm_lstm": Case(lambda: LayerNormLSTMCell(3, 4), vectors(3), layer_norm_lstm),
+    "layer_norm_gru": Case(lambda: LayerNormGRUCell(3, 4), vectors(3), layer_norm_gru),
+    "zoneout_lstm": Case(lambda: ZoneoutLSTMCell(3, 4, zoneout_c=0.4, zoneout_h=0.2).eval(), vectors(3), zoneout_lstm),
+    "mgu": Case(lambda: MGUCell(3, 4), vectors(3), mgu),
+    "mogrifier_lstm": Case(lambda: MogrifierLSTMCell(3, 4), vectors(3), mogrifier_lstm),
+    "mogrifier_lstm_of_rank_2": Case(lambda: MogrifierLSTMCell(3, 4, rounds=4, rank=2), vectors(3), mogrifier_lstm),
+    "nested_lstm": Case(lambda: NestedLSTMCell(3, 4), vectors(3), nested_lstm),
 }
 
 
-test_computes_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CELLS, REFERENCES)
+test_computes_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 class TestZoneoutInTraining:
@@ -139,24 +139,20 @@ class TestZoneoutInTraining:
         assert abs(stayed.double().mean() - 0.7) < 0.05  # 2,000 draws have a deviation of 0.01
 
     def test_is_planned_and_equals_the_plain_loop(self) -> None:
-        cell = drawn(ZoneoutLSTMCell(3, 4, zoneout_c=0.5, zoneout_h=0.5))
-        inputs = inputs_for(cell)
-        assert why_not_planned(cell, inputs) is None
+        case = Case(lambda: ZoneoutLSTMCell(3, 4, zoneout_c=0.5, zoneout_h=0.5))
+        assert why_not_planned(case) is None
+        cell, inputs = made(case), normal(BATCH, STEPS, 3)
         torch.manual_seed(9)
         outputs, _ = dynamic_rnn(cell, inputs, dtype=torch.float64)
         torch.manual_seed(9)
-        state: Any = cell.zero_state(4, torch.float64)
+        state: Any = cell.zero_state(BATCH, torch.float64)
         for t in range(inputs.shape[1]):
             output, state = cell(inputs[:, t], state)
             torch.testing.assert_close(outputs[:, t], output, rtol=1e-10, atol=1e-12)
 
 
 class TestArguments:
-    @pytest.mark.parametrize("kind", [type(make()) for make in CELLS.values()])
-    @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])
-    def test_sizes_must_be_positive(self, kind: Any, sizes: Any, name: str) -> None:
-        with pytest.raises(ValueError, match=f"{name} must be positive, but is"):
-            kind(*sizes)
+    test_sizes_must_be_positive = staticmethod(sizes_are_checked([type(case.make()) for case in CASES.values()]))
 
     @pytest.mark.parametrize("name", ["zoneout_c", "zoneout_h"])
     def test_zoneout_is_a_probability(self, name: str) -> None:

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from tests.gallery.cases import (
-    Case,
-    Weights,
-    against_plain_loop,
-    against_reference,
-    explained,
-    normal,
-    sigmoid,
-)
+from tests.gallery.cases import Case, Weights, each_of, normal, sigmoid
 from unspool.gallery.images import ConvGRUCell, ConvLSTMCell, SpatioTemporalLSTMCell
 
 IMAGE = (4, 3)
@@ -82,19 +74,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_equals_its_equations(name: str) -> None:
-    against_reference(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_equals_the_plain_loop(name: str) -> None:
-    against_plain_loop(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_is_planned(name: str) -> None:
-    assert explained(CASES[name]).reason is None
+test_equals_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 @pytest.mark.parametrize("kind", [ConvLSTMCell, ConvGRUCell, SpatioTemporalLSTMCell])

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.gallery.references import against_plain_loop, against_reference, drawn, inputs_for, sigmoid, why_not_planned
+from tests.comparison import BATCH, STEPS
+from tests.gallery.cases import (
+    Case,
+    Weights,
+    close,
+    each_of,
+    made,
+    normal,
+    sigmoid,
+    sizes_are_checked,
+    softplus,
+    vectors,
+)
 from unspool import dynamic_rnn
 from unspool.gallery.linear import (
     IndRNNCell,
@@ -21,40 +32,29 @@ from unspool.gallery.linear import (
     SRUCell,
 )
 
-CELLS: dict[str, Callable[[], Any]] = {
-    "ind_rnn": lambda: IndRNNCell(3, 4),
-    "min_gru": lambda: MinGRUCell(3, 4),
-    "min_lstm": lambda: MinLSTMCell(3, 4),
-    "sru": lambda: SRUCell(4, 4, highway_bias=-1),
-    "sru_of_another_width": lambda: SRUCell(3, 4, highway_bias=-1),
-    "qrnn_pooling": lambda: QRNNPoolingCell(3, 4, window=3),
-    "lru": lambda: LRUCell(3, 4, r_min=0.5, r_max=0.9),
-    "selective_state": lambda: SelectiveStateCell(3, 4, state_width=5, rank=2),
-}
-
 
 def of(w: Any, name: str, x: Any) -> Any:
     return w[f"{name}.weight"] @ x + w[f"{name}.bias"]
 
 
-def ind_rnn(x: Any, h: Any, w: Any) -> Any:
+def ind_rnn(w: Weights, x: Any, h: Any) -> Any:
     h = np.maximum(of(w, "of_input", x) + w["recurrent"] * h, 0)
     return h, h
 
 
-def min_gru(x: Any, h: Any, w: Any) -> Any:
+def min_gru(w: Weights, x: Any, h: Any) -> Any:
     z = sigmoid(of(w, "gate", x))
     h = (1 - z) * h + z * of(w, "new", x)
     return h, h
 
 
-def min_lstm(x: Any, h: Any, w: Any) -> Any:
+def min_lstm(w: Weights, x: Any, h: Any) -> Any:
     f, i = sigmoid(of(w, "forget", x)), sigmoid(of(w, "admit", x))
     h = f / (f + i) * h + i / (f + i) * of(w, "new", x)
     return h, h
 
 
-def sru(x: Any, c: Any, w: Any) -> Any:
+def sru(w: Weights, x: Any, c: Any) -> Any:
     new, forget, reset, *skipped = w["of_input.weight"].reshape(-1, 4, len(x)) @ x
     f = sigmoid(forget + w["forget_of_state"] * c + w["forget_bias"])
     r = sigmoid(reset + w["reset_of_state"] * c + w["reset_bias"])
@@ -62,42 +62,40 @@ def sru(x: Any, c: Any, w: Any) -> Any:
     return r * c + (1 - r) * np.sqrt(1 + 2 * np.exp(-1)) * (skipped[0] if skipped else x), c
 
 
-def lru(x: Any, state: Any, w: Any) -> Any:
+def lru(w: Weights, x: Any, state: Any) -> Any:
     s = state[0] + 1j * state[1]
     b, c = w["b_real"] + 1j * w["b_imaginary"], w["c_real"] + 1j * w["c_imaginary"]
     s = np.exp(-np.exp(w["nu"]) + 1j * np.exp(w["theta"])) * s + np.exp(w["gamma"]) * (b @ x)
     return (c @ s).real + w["d"] * x, (s.real, s.imag)
 
 
-def selective_state(x: Any, state: Any, w: Any) -> Any:
+def selective_state(w: Weights, x: Any, state: Any) -> Any:
     sums = w["of_input.weight"] @ x
     u, z = np.split(sums * sigmoid(sums), 2)
     low, b, c = np.split(w["select.weight"] @ u, [2, 7])
-    delta = np.log1p(np.exp(w["delta.weight"] @ low + w["delta.bias"]))
+    delta = softplus(w["delta.weight"] @ low + w["delta.bias"])
     state = np.exp(-np.outer(delta, np.ones(5)) * np.exp(w["a"])) * state + np.outer(delta * u, b)
     return (state @ c + w["d"] * u) * z, state
 
 
-REFERENCES = {
-    "ind_rnn": ind_rnn,
-    "min_gru": min_gru,
-    "min_lstm": min_lstm,
-    "sru": sru,
-    "sru_of_another_width": sru,
-    "lru": lru,
-    "selective_state": selective_state,
+CASES = {
+    "ind_rnn": Case(lambda: IndRNNCell(3, 4), vectors(3), ind_rnn),
+    "min_gru": Case(lambda: MinGRUCell(3, 4), vectors(3), min_gru),
+    "min_lstm": Case(lambda: MinLSTMCell(3, 4), vectors(3), min_lstm),
+    "sru": Case(lambda: SRUCell(4, 4, highway_bias=-1), vectors(4), sru),
+    "sru_of_another_width": Case(lambda: SRUCell(3, 4, highway_bias=-1), vectors(3), sru),
+    "qrnn_pooling": Case(lambda: QRNNPoolingCell(3, 4, window=3)),
+    "lru": Case(lambda: LRUCell(3, 4, r_min=0.5, r_max=0.9), vectors(3), lru),
+    "selective_state": Case(lambda: SelectiveStateCell(3, 4, state_width=5, rank=2), vectors(3), selective_state),
 }
 
 
-@pytest.mark.parametrize("name", REFERENCES)
-def test_computes_its_equations(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    against_reference(cell, inputs_for(cell), REFERENCES[name])
+test_computes_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 def test_qrnn_pools_a_convolution_that_sees_the_past() -> None:
-    cell = drawn(CELLS["qrnn_pooling"]())
-    inputs = inputs_for(cell)
+    cell = made(CASES["qrnn_pooling"])
+    inputs = normal(BATCH, STEPS, 3)
     outputs, (final, _) = dynamic_rnn(cell, inputs, dtype=torch.float64)
     lags, bias = cell.convolution.weight.detach().numpy().reshape(3, 12, 3), cell.bias.detach().numpy()
     for row, sequence in enumerate(inputs.numpy()):
@@ -106,20 +104,8 @@ def test_qrnn_pools_a_convolution_that_sees_the_past() -> None:
             sums = bias + sum(lags[lag] @ sequence[t - lag] for lag in range(3) if lag <= t)
             z, f, o = np.split(sums, 3)
             c = sigmoid(f) * c + (1 - sigmoid(f)) * np.tanh(z)
-            np.testing.assert_allclose(outputs[row, t].detach(), sigmoid(o) * c, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(final[row].detach(), c, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_equals_the_plain_loop(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    against_plain_loop(cell, inputs_for(cell))
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_is_planned(name: str) -> None:
-    cell = drawn(CELLS[name]())
-    assert why_not_planned(cell, inputs_for(cell)) is None
+            close(outputs[row, t], sigmoid(o) * c)
+        close(final[row], c)
 
 
 def test_lambda_of_lru_is_in_its_ring() -> None:
@@ -138,11 +124,7 @@ def test_steps_of_the_selective_state_are_small_at_first() -> None:
 
 
 class TestArguments:
-    @pytest.mark.parametrize("kind", [type(make()) for make in CELLS.values()])
-    @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])
-    def test_sizes_must_be_positive(self, kind: Any, sizes: Any, name: str) -> None:
-        with pytest.raises(ValueError, match=f"{name} must be positive, but is"):
-            kind(*sizes)
+    test_sizes_must_be_positive = staticmethod(sizes_are_checked([type(case.make()) for case in CASES.values()]))
 
     def test_recurrent_max_is_not_negative(self) -> None:
         with pytest.raises(ValueError, match=r"recurrent_max must be from 0 to 2, but is -1"):

@@ -5,31 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
 from tests.gallery.cases import (
     Case,
     Weights,
-    against_plain_loop,
-    against_reference,
-    explained,
+    arguments_are_checked,
+    each_of,
     normal,
     sigmoid,
+    sizes_are_checked,
+    softmax,
+    softplus,
     vectors,
 )
 from unspool.gallery.memory import BahdanauDecoderCell, DNCCell, FastWeightsCell, NTMCell
 
 SLOTS, WIDTH = 4, 3
-
-
-def softmax(x: Any) -> Any:
-    return np.exp(x) / np.exp(x).sum()
-
-
-def softplus(x: Any) -> Any:
-    return np.log1p(np.exp(x))
 
 
 def lstm(w: Weights, x: Any, state: Any) -> Any:
@@ -114,7 +107,7 @@ def bahdanau(w: Weights, inputs: Any, s: Any) -> Any:
     energies = [
         w["energy.weight"][0] @ np.tanh(w["of_query.weight"] @ s + w["of_memory.weight"] @ place) for place in memory
     ]
-    seen = np.concatenate([x, softmax(energies) @ memory])
+    seen = np.concatenate([x, softmax(np.array(energies)) @ memory])
     z, r, c = np.split(w["of_x.weight"] @ seen + w["of_x.bias"], 3)
     uz, ur = np.split(w["of_s.weight"] @ s, 2)
     z, r = sigmoid(z + uz), sigmoid(r + ur)
@@ -137,19 +130,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_equals_its_equations(name: str) -> None:
-    against_reference(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_equals_the_plain_loop(name: str) -> None:
-    against_plain_loop(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_is_planned(name: str) -> None:
-    assert explained(CASES[name]).reason is None
+test_equals_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 def test_weights_of_a_computer_stay_weights() -> None:
@@ -164,8 +145,7 @@ def test_weights_of_a_computer_stay_weights() -> None:
     assert 0 <= state.usage.min() <= state.usage.max() <= 1
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+test_arguments_are_checked = arguments_are_checked(
     [
         *[
             (lambda kind=kind, name=name: kind(3, 4, **{name: 0}), f"{name} must be positive, but is 0")
@@ -182,16 +162,8 @@ def test_weights_of_a_computer_stay_weights() -> None:
         ),
         (lambda: BahdanauDecoderCell(0, 4, memory_size=5), "input_size must be positive, but is 0"),
         (lambda: BahdanauDecoderCell(3, 0, memory_size=5), "num_units must be positive, but is 0"),
-    ],
+    ]
 )
-def test_arguments_are_checked(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
-@pytest.mark.parametrize("kind", [NTMCell, DNCCell, FastWeightsCell])
-def test_sizes_are_checked(kind: Any) -> None:
-    with pytest.raises(ValueError, match="input_size must be positive, but is 0"):
-        kind(0, 4)
-    with pytest.raises(ValueError, match="num_units must be positive, but is 0"):
-        kind(3, 0)
+test_sizes_are_checked = sizes_are_checked([NTMCell, DNCCell, FastWeightsCell])

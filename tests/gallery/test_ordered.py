@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.gallery.references import (
+from tests.comparison import BATCH, STEPS
+from tests.gallery.cases import (
+    Case,
+    Weights,
     against_plain_loop,
     against_reference,
-    drawn,
     each_of,
-    inputs_for,
+    made,
+    normal,
     sigmoid,
+    sizes_are_checked,
     softmax,
+    vectors,
 )
 from unspool import dynamic_rnn
 from unspool.gallery.ordered import ClockworkCell, ONLSTMCell, RIMCell, SkipRNNCell
 
-CELLS: dict[str, Callable[[], Any]] = {
-    "on_lstm": lambda: ONLSTMCell(3, 4),
-    "on_lstm_in_chunks": lambda: ONLSTMCell(3, 6, chunk=2),
-    "clockwork": lambda: ClockworkCell(3, 6, periods=[1, 2, 3]),
-    "skip_rnn": lambda: SkipRNNCell(3, 4),
-    "rim": lambda: RIMCell(3, 12, mechanisms=4, active=2, key_width=5),
-}
 
-
-def on_lstm(x: Any, state: Any, w: Any) -> Any:
+def on_lstm(w: Weights, x: Any, state: Any) -> Any:
     c, h = state
     sums, units = w["of_input.weight"] @ x + w["of_input.bias"] + w["of_state.weight"] @ h, len(h)
     i, f, o, g = np.split(sums[: 4 * units], 4)
@@ -43,7 +39,7 @@ def on_lstm(x: Any, state: Any, w: Any) -> Any:
     return h, (c, h)
 
 
-def clockwork(x: Any, state: Any, w: Any) -> Any:
+def clockwork(w: Weights, x: Any, state: Any) -> Any:
     h, time = state
     new = h.copy()
     for group, period in enumerate([1, 2, 3]):
@@ -54,7 +50,7 @@ def clockwork(x: Any, state: Any, w: Any) -> Any:
     return new, (new, (time + 1) % 6)
 
 
-def skip_rnn(x: Any, state: Any, w: Any) -> Any:
+def skip_rnn(w: Weights, x: Any, state: Any) -> Any:
     h, u = state
     taken = np.round(u)
     if taken[0]:
@@ -65,7 +61,7 @@ def skip_rnn(x: Any, state: Any, w: Any) -> Any:
     return (h, taken), (h, d if taken[0] else u + np.minimum(d, 1 - u))
 
 
-def rim(x: Any, state: Any, w: Any) -> Any:
+def rim(w: Weights, x: Any, state: Any) -> Any:
     h = state.reshape(4, 3)
     read, null = [], []
     both = np.stack([x, np.zeros(3)])  # the input and nothing
@@ -86,16 +82,16 @@ def rim(x: Any, state: Any, w: Any) -> Any:
     return final.ravel(), final.ravel()
 
 
-REFERENCES = {
-    "on_lstm": on_lstm,
-    "on_lstm_in_chunks": on_lstm,
-    "clockwork": clockwork,
-    "skip_rnn": skip_rnn,
-    "rim": rim,
+CASES = {
+    "on_lstm": Case(lambda: ONLSTMCell(3, 4), vectors(3), on_lstm),
+    "on_lstm_in_chunks": Case(lambda: ONLSTMCell(3, 6, chunk=2), vectors(3), on_lstm),
+    "clockwork": Case(lambda: ClockworkCell(3, 6, periods=[1, 2, 3]), vectors(3), clockwork),
+    "skip_rnn": Case(lambda: SkipRNNCell(3, 4), vectors(3), skip_rnn, (np.zeros(4), np.ones(1))),
+    "rim": Case(lambda: RIMCell(3, 12, mechanisms=4, active=2, key_width=5), vectors(3), rim),
 }
 
 
-test_computes_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CELLS, REFERENCES)
+test_computes_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 def test_slow_units_change_at_their_steps_alone() -> None:
@@ -107,36 +103,38 @@ def test_slow_units_change_at_their_steps_alone() -> None:
 
 
 class TestSkipping:
+    @staticmethod
+    def skipping() -> Case:
+        """A cell that skips more steps than it takes."""
+
+        def make() -> SkipRNNCell:
+            cell = SkipRNNCell(3, 4)
+            torch.nn.init.constant_(cell.update.bias, -1.5)
+            return cell
+
+        return CASES["skip_rnn"]._replace(make=make)
+
     def test_some_steps_are_taken_and_others_skipped(self) -> None:
         """Where they are skipped, the state stays; the cases that compare gradients have both."""
-        cell = drawn(CELLS["skip_rnn"]())
-        with torch.no_grad():
-            cell.update.bias.fill_(-1.5)
-        (outputs, taken), _ = dynamic_rnn(cell, inputs_for(cell), dtype=torch.float64)
+        cell = made(self.skipping())
+        (outputs, taken), _ = dynamic_rnn(cell, normal(BATCH, STEPS, 3), dtype=torch.float64)
         assert set(taken.unique().tolist()) == {0.0, 1.0}
         stays = (outputs[:, 1:] == outputs[:, :-1]).all(2)
         assert torch.equal(stays, taken[:, 1:, 0] == 0)
 
     def test_equals_the_plain_loop_where_steps_are_skipped(self) -> None:
-        cell = drawn(CELLS["skip_rnn"]())
-        with torch.no_grad():
-            cell.update.bias.fill_(-1.5)
-        against_plain_loop(cell, inputs_for(cell))
-        against_reference(cell, inputs_for(cell), skip_rnn)
+        against_plain_loop(self.skipping())
+        against_reference(self.skipping())
 
     def test_the_number_of_steps_taken_has_a_gradient(self) -> None:
-        cell = drawn(CELLS["skip_rnn"]())
-        (_, taken), _ = dynamic_rnn(cell, inputs_for(cell), dtype=torch.float64)
+        cell = made(CASES["skip_rnn"])
+        (_, taken), _ = dynamic_rnn(cell, normal(BATCH, STEPS, 3), dtype=torch.float64)
         taken.sum().backward()
         assert cell.update.bias.grad.abs() > 0
 
 
 class TestArguments:
-    @pytest.mark.parametrize("kind", [ONLSTMCell, ClockworkCell, SkipRNNCell, RIMCell])
-    @pytest.mark.parametrize(("sizes", "name"), [((0, 4), "input_size"), ((3, -1), "num_units")])
-    def test_sizes_must_be_positive(self, kind: Any, sizes: Any, name: str) -> None:
-        with pytest.raises(ValueError, match=f"{name} must be positive, but is"):
-            kind(*sizes)
+    test_sizes_must_be_positive = staticmethod(sizes_are_checked([ONLSTMCell, ClockworkCell, SkipRNNCell, RIMCell]))
 
     def test_chunks_divide_the_units(self) -> None:
         with pytest.raises(ValueError, match="chunk is 3, but must divide num_units, which is 4"):

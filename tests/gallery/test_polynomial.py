@@ -9,15 +9,7 @@ import pytest
 import torch
 from numpy.polynomial import legendre
 
-from tests.gallery.cases import (
-    Case,
-    Weights,
-    against_plain_loop,
-    against_reference,
-    explained,
-    sigmoid,
-    vectors,
-)
+from tests.gallery.cases import Case, Weights, arguments_are_checked, each_of, sigmoid, sizes_are_checked, vectors
 from unspool.gallery.polynomial import HiPPOLegSCell, HiPPOLegTCell, LMUCell
 
 
@@ -74,19 +66,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_equals_its_equations(name: str) -> None:
-    against_reference(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_equals_the_plain_loop(name: str) -> None:
-    against_plain_loop(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_is_planned(name: str) -> None:
-    assert explained(CASES[name]).reason is None
+test_equals_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 @pytest.mark.parametrize("kind", [LMUCell, HiPPOLegTCell])
@@ -115,24 +95,15 @@ def test_the_whole_past_can_be_read_back() -> None:
         assert abs(value - signal[place]) < 0.05
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+test_arguments_are_checked = arguments_are_checked(
     [
         (lambda: LMUCell(3, 4, order=0), "order must be positive, but is 0"),
         (lambda: LMUCell(3, 4, theta=0), "theta must be greater than 0, but is 0"),
         (lambda: HiPPOLegTCell(3, 4, order=0), "order must be positive, but is 0"),
         (lambda: HiPPOLegTCell(3, 4, theta=-1), "theta must be greater than 0, but is -1"),
         (lambda: HiPPOLegSCell(3, 4, order=0), "order must be positive, but is 0"),
-    ],
+    ]
 )
-def test_arguments_are_checked(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
-@pytest.mark.parametrize("kind", [LMUCell, HiPPOLegTCell, HiPPOLegSCell])
-def test_sizes_are_checked(kind: Any) -> None:
-    with pytest.raises(ValueError, match="input_size must be positive, but is 0"):
-        kind(0, 4)
-    with pytest.raises(ValueError, match="num_units must be positive, but is 0"):
-        kind(3, 0)
+test_sizes_are_checked = sizes_are_checked([LMUCell, HiPPOLegTCell, HiPPOLegSCell])

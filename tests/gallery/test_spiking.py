@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.gallery.cases import Case, Weights, against_plain_loop, against_reference, explained, made
+from tests.gallery.cases import Case, Weights, arguments_are_checked, each_of, made, sizes_are_checked
 from unspool import dynamic_rnn
 from unspool.gallery.spiking import AdaptiveLIFCell, FastSigmoidSpike, LIFCell, TriangleSpike
 
@@ -44,19 +44,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_equals_its_equations(name: str) -> None:
-    against_reference(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_equals_the_plain_loop(name: str) -> None:
-    against_plain_loop(CASES[name])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_is_planned(name: str) -> None:
-    assert explained(CASES[name]).reason is None
+test_equals_its_equations, test_equals_the_plain_loop, test_is_planned = each_of(CASES)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -84,8 +72,7 @@ def test_gradients_are_the_surrogates(spike: Any, surrogate: Any) -> None:
     np.testing.assert_allclose(x.grad.numpy(), [surrogate(value) for value in x.tolist()])
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+test_arguments_are_checked = arguments_are_checked(
     [
         (lambda: LIFCell(3, 4, alpha=2), "alpha must be from 0 to 1, but is 2"),
         (lambda: LIFCell(3, 4, beta=-1), "beta must be from 0 to 1, but is -1"),
@@ -95,16 +82,8 @@ def test_gradients_are_the_surrogates(spike: Any, surrogate: Any) -> None:
         (lambda: AdaptiveLIFCell(3, 4, beta=-1), "beta must be from 0 to inf, but is -1"),
         (lambda: AdaptiveLIFCell(3, 4, threshold=0), "threshold must be greater than 0, but is 0"),
         (lambda: AdaptiveLIFCell(3, 4, height=0), "height must be greater than 0, but is 0"),
-    ],
+    ]
 )
-def test_arguments_are_checked(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
-@pytest.mark.parametrize("kind", [LIFCell, AdaptiveLIFCell])
-def test_sizes_are_checked(kind: Any) -> None:
-    with pytest.raises(ValueError, match="input_size must be positive, but is 0"):
-        kind(0, 4)
-    with pytest.raises(ValueError, match="num_units must be positive, but is 0"):
-        kind(3, 0)
+test_sizes_are_checked = sizes_are_checked([LIFCell, AdaptiveLIFCell])

@@ -14,7 +14,7 @@ from unspool.cells.cell import RNNCell
 from unspool.cells.gru import GRUCell
 from unspool.cells.layer import check_units, glorot_uniform
 from unspool.cells.lstm import LSTMStateTuple
-from unspool.gallery.arguments import check_above, check_between, check_choice
+from unspool.gallery.arguments import check_above, check_between, check_choice, check_sizes
 from unspool.gallery.weights import glorot
 from unspool.structure import Structure
 
@@ -49,7 +49,7 @@ class PhasedLSTMCell(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, *, on: float = 0.05, leak: float = 0.001) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.on, self.leak = check_between("on", on, 1e-6, 1), check_between("leak", leak, 0, 1)
         self.of_x, self.of_h = nn.Linear(input_size, 4 * num_units), nn.Linear(num_units, 4 * num_units, bias=False)
         glorot(self.of_x, self.of_h)
@@ -101,7 +101,7 @@ class TLSTMCell(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, *, decay: str = "log") -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.decay = check_choice("decay", decay, ["log", "reciprocal"])
         self.of_x, self.of_h = nn.Linear(input_size, 4 * num_units), nn.Linear(num_units, 4 * num_units, bias=False)
         self.of_c = nn.Linear(num_units, num_units)
@@ -158,7 +158,7 @@ class GRUDCell(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, *, mean: Tensor | Sequence[float] | None = None) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         means = torch.zeros(input_size) if mean is None else torch.as_tensor(mean, dtype=torch.get_default_dtype())
         if means.shape != (input_size,):
             raise ValueError(f"mean must have shape [{input_size}], like x, but has {list(means.shape)}")
@@ -225,7 +225,7 @@ class ODERNNCell(RNNCell):
         substeps: int = 1,
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.hidden_size = check_units("hidden_size", num_units if hidden_size is None else hidden_size)
         self.solver = check_choice("solver", solver, ["euler", "rk4"])
         self.substeps = check_units("substeps", substeps)
@@ -278,7 +278,7 @@ class LTCCell(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, *, unfolds: int = 6, step: float = 1.0) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.unfolds, self.step = check_units("unfolds", unfolds), check_above("step", step)
         self.of_x, self.of_h = nn.Linear(input_size, num_units), nn.Linear(num_units, num_units, bias=False)
         glorot(self.of_x, self.of_h)
@@ -321,7 +321,7 @@ class CfCCell(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, *, backbone_size: int | None = None) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.backbone_size = check_units("backbone_size", num_units if backbone_size is None else backbone_size)
         self.backbone = nn.Linear(input_size + num_units, self.backbone_size)
         self.heads = nn.Linear(self.backbone_size, 3 * num_units)

@@ -15,7 +15,7 @@ from unspool.gallery.weights import of_inputs, of_state
 
 
 class RHNCell(RNNCell):
-    """Highway layers, one after the other, in every step (Zilly, Srivastava, Koutnik and Schmidhuber, 2017).
+    """Highway layers, one after the other, in every step (Zilly et al., 2017, "Recurrent Highway Networks", ICML).
 
         for layer l = 1 .. depth:
             n, t = split(W x + R_l s + b_l, 2)    without W x if l > 1
@@ -71,7 +71,7 @@ class HyperLSTMState(NamedTuple):
 
 
 class HyperLSTMCell(RNNCell):
-    """An LSTM whose weights another LSTM scales at every step (Ha, Dai and Le, 2017, HyperNetworks).
+    """An LSTM whose weights another LSTM scales at every step (Ha, Dai & Le, 2017, "HyperNetworks", ICLR).
 
         I, G, F, O = split(LN(V [h, x] + S e + b), 4)
         d' = sigmoid(F) * d + sigmoid(I) * tanh(G)

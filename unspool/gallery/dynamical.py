@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
-from unspool.cells.layer import check_units
-from unspool.gallery.arguments import check_above, check_between
+from unspool.gallery.arguments import check_above, check_between, check_sizes
 
 
 class LEMState(NamedTuple):
@@ -44,7 +43,7 @@ class LEMCell(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, *, dt: float = 1.0) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.dt = check_above("dt", dt)
         self.of_x, self.of_y = nn.Linear(input_size, 4 * num_units), nn.Linear(num_units, 3 * num_units, bias=False)
         self.of_z = nn.Linear(num_units, num_units, bias=False)
@@ -97,7 +96,7 @@ class CoRNNCell(RNNCell):
         self, input_size: int, num_units: int, *, dt: float = 0.042, gamma: float = 2.7, epsilon: float = 4.7
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.dt, self.gamma = check_above("dt", dt), check_above("gamma", gamma)
         self.epsilon = check_above("epsilon", epsilon)
         self.force = nn.Linear(input_size + 2 * num_units, num_units)
@@ -140,7 +139,7 @@ class LipschitzRNNCell(RNNCell):
         self, input_size: int, num_units: int, *, beta: float = 0.75, gamma: float = 0.001, dt: float = 0.03
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.beta, self.dt = check_between("beta", beta, 0.5, 1), check_above("dt", dt)
         self.gamma = check_between("gamma", gamma, 0, math.inf)
         self.of_x = nn.Linear(input_size, num_units)
@@ -193,7 +192,7 @@ class AntisymmetricRNNCell(RNNCell):
         self, input_size: int, num_units: int, *, gated: bool = False, gamma: float = 0.01, dt: float = 0.1
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.gated, self.dt = bool(gated), check_above("dt", dt)
         self.gamma = check_between("gamma", gamma, 0, math.inf)
         self.of_x = nn.Linear(input_size, (2 if gated else 1) * num_units)

@@ -28,7 +28,8 @@ class TimeMixingState(NamedTuple):
 
 
 class TimeMixingCell(RNNCell):
-    """An average of all values so far, older ones weighing less (Peng et al., 2023, RWKV: Reinventing RNNs).
+    """An average of all values so far, older ones weighing less (Peng et al., 2023, "RWKV: Reinventing RNNs for the
+    Transformer Era", EMNLP).
 
         r, k, v = W_r (m_r * x + (1 - m_r) * x_last), and the same for k and v
         y  = W_o (sigmoid(r) * (a + exp(u + k) * v) / (b + exp(u + k)))
@@ -102,7 +103,8 @@ class SLSTMState(NamedTuple):
 
 
 class SLSTMCell(RNNCell):
-    """An LSTM with an exponential input gate and a normaliser (Beck et al., 2024, xLSTM: Extended LSTM).
+    """An LSTM with an exponential input gate and a normaliser (Beck et al., 2024, "xLSTM: Extended Long Short-Term
+    Memory", NeurIPS).
 
         z, i, f, o = split(W x + R h + b, 4)
         m' = max(log sigmoid(f) + m, i)
@@ -166,7 +168,8 @@ class MLSTMState(NamedTuple):
 
 
 class MLSTMCell(RNNCell):
-    """An LSTM with a matrix for its memory, written and read by keys (Beck et al., 2024, xLSTM: Extended LSTM).
+    """An LSTM with a matrix for its memory, written and read by keys (Beck et al., 2024, "xLSTM: Extended Long
+    Short-Term Memory", NeurIPS).
 
         q, k, v = W_q x + b_q, (W_k x + b_k) / sqrt(d), W_v x + b_v
         i, f    = w_i x + b_i, w_f x + b_f

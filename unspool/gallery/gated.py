@@ -15,7 +15,8 @@ from unspool.gallery.weights import normal, of_inputs, of_state
 
 
 class PeepholeLSTMCell(RNNCell):
-    """An LSTM whose gates see the memory (Gers, Schraudolph and Schmidhuber, 2002, Learning Precise Timing with LSTM).
+    """An LSTM whose gates see the memory (Gers, Schraudolph & Schmidhuber, 2002, "Learning Precise Timing with LSTM
+    Recurrent Networks", JMLR).
 
         i, f, o, g = split(W x + R h + b, 4)
         c' = sigmoid(f + p_f * c) * c + sigmoid(i + p_i * c) * tanh(g)
@@ -55,7 +56,7 @@ class PeepholeLSTMCell(RNNCell):
 
 
 class LayerNormLSTMCell(RNNCell):
-    """An LSTM with normalised sums (Ba, Kiros and Hinton, 2016, Layer Normalization).
+    """An LSTM with normalised sums (Ba, Kiros & Hinton, 2016, "Layer Normalization").
 
         i, f, o, g = split(LN(W x) + LN(R h), 4)
         c' = sigmoid(f) * c + sigmoid(i) * tanh(g)
@@ -96,7 +97,7 @@ class LayerNormLSTMCell(RNNCell):
 
 
 class LayerNormGRUCell(RNNCell):
-    """A gated recurrent unit with normalised sums (Ba, Kiros and Hinton, 2016, Layer Normalization).
+    """A gated recurrent unit with normalised sums (Ba, Kiros & Hinton, 2016, "Layer Normalization").
 
         z, r = split(sigmoid(LN(W_g x) + LN(R_g h)), 2)
         n    = tanh(LN(W_n x) + r * LN(R_n h))
@@ -142,7 +143,8 @@ class LayerNormGRUCell(RNNCell):
 
 
 class ZoneoutLSTMCell(RNNCell):
-    """An LSTM some units of which keep their values in a step (Krueger et al., 2017, Zoneout).
+    """An LSTM some units of which keep their values in a step (Krueger et al., 2017, "Zoneout: Regularizing RNNs by
+    Randomly Preserving Hidden Activations", ICLR).
 
         i, f, o, g = split(W x + R h + b, 4)
         n  = sigmoid(f) * c + sigmoid(i) * tanh(g)
@@ -189,7 +191,8 @@ class ZoneoutLSTMCell(RNNCell):
 
 
 class MGUCell(RNNCell):
-    """A minimal gated unit, with one gate (Zhou, Wu, Zhang and Zhou, 2016, Minimal Gated Unit for RNNs).
+    """A minimal gated unit, with one gate (Zhou et al., 2016, "Minimal Gated Unit for Recurrent Neural Networks",
+    International Journal of Automation and Computing).
 
         f  = sigmoid(W_f x + R_f h + b_f)
         n  = tanh(W_n x + R_n (f * h) + b_n)
@@ -225,7 +228,7 @@ class MGUCell(RNNCell):
 
 
 class MogrifierLSTMCell(RNNCell):
-    """An LSTM whose input and state gate each other first (Melis, Kocisky and Blunsom, 2020, Mogrifier LSTM).
+    """An LSTM whose input and state gate each other first (Melis, Kocisky & Blunsom, 2020, "Mogrifier LSTM", ICLR).
 
         for round r = 1 .. rounds:
             x = 2 sigmoid(Q_r h) * x    if r is odd
@@ -288,7 +291,8 @@ class NestedLSTMState(NamedTuple):
 
 
 class NestedLSTMCell(RNNCell):
-    """An LSTM whose memory is the output of another LSTM (Moniz and Krueger, 2017, Nested LSTMs); two levels deep.
+    """An LSTM whose memory is the output of another LSTM (Moniz & Krueger, 2017, "Nested LSTMs", ACML); two levels
+    deep.
 
         i, f, o, g = split(W x + R h + b, 4)
         u, v       = sigmoid(i) * tanh(g), sigmoid(f) * c

@@ -13,7 +13,7 @@ from unspool.cells.cell import RNNCell
 from unspool.cells.gru import GRUCell
 from unspool.cells.layer import check_units
 from unspool.cells.lstm import LSTMCell, LSTMStateTuple
-from unspool.gallery.arguments import check_between
+from unspool.gallery.arguments import check_between, check_sizes
 from unspool.gallery.weights import glorot
 
 
@@ -65,7 +65,7 @@ class VRNNCell(RNNCell):
         noise: float = 1.0,
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.latent_size = check_units("latent_size", latent_size)
         self.hidden_size = check_units("hidden_size", num_units if hidden_size is None else hidden_size)
         self.noise = check_between("noise", noise, 0, math.inf)
@@ -149,7 +149,7 @@ class RSSMCell(RNNCell):
         noise: float = 1.0,
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.action_size = check_units("action_size", action_size)
         self.latent_size = check_units("latent_size", latent_size)
         self.hidden_size = check_units("hidden_size", num_units if hidden_size is None else hidden_size)

@@ -15,7 +15,8 @@ from unspool.gallery.weights import normal, of_inputs, uniform
 
 
 class IndRNNCell(RNNCell):
-    """An RNN each unit of which sees only itself (Li, Li, Cook, Zhu and Gao, 2018, Independently Recurrent Network).
+    """An RNN each unit of which sees only itself (Li et al., 2018, "Independently Recurrent Neural Network: Building a
+    Longer and Deeper RNN", CVPR).
 
         h' = relu(W x + u * h + b)
 
@@ -49,7 +50,7 @@ class IndRNNCell(RNNCell):
 
 
 class MinGRUCell(RNNCell):
-    """A GRU whose gate sees only the input (Feng et al., 2024, Were RNNs All We Needed?).
+    """A GRU whose gate sees only the input (Feng et al., 2024, "Were RNNs All We Needed?").
 
         z  = sigmoid(W_z x + b_z)
         h' = (1 - z) * h + z * (W_n x + b_n)
@@ -81,7 +82,7 @@ class MinGRUCell(RNNCell):
 
 
 class MinLSTMCell(RNNCell):
-    """An LSTM whose gates see only the input and add up to one (Feng et al., 2024, Were RNNs All We Needed?).
+    """An LSTM whose gates see only the input and add up to one (Feng et al., 2024, "Were RNNs All We Needed?").
 
         f, i = sigmoid(W_f x + b_f), sigmoid(W_i x + b_i)
         h'   = f / (f + i) * h + i / (f + i) * (W_n x + b_n)
@@ -115,7 +116,8 @@ class MinLSTMCell(RNNCell):
 
 
 class SRUCell(RNNCell):
-    """A simple recurrent unit with a highway around it (Lei, Zhang, Wang, Dai and Artzi, 2018, Simple Recurrent Units).
+    """A simple recurrent unit with a highway around it (Lei et al., 2018, "Simple Recurrent Units for Highly
+    Parallelizable Recurrence", EMNLP).
 
         f  = sigmoid(W_f x + v_f * c + b_f)
         r  = sigmoid(W_r x + v_r * c + b_r)
@@ -163,7 +165,8 @@ class SRUCell(RNNCell):
 
 
 class QRNNPoolingCell(RNNCell):
-    """A quasi-recurrent layer: a convolution over time, then fo-pooling (Bradbury, Merity, Xiong and Socher, 2017).
+    """A quasi-recurrent layer: a convolution over time, then fo-pooling (Bradbury et al., 2017, "Quasi-Recurrent Neural
+    Networks", ICLR).
 
         z, f, o = split(W [x_(t-k+1), ..., x_t] + b, 3)
         c' = sigmoid(f) * c + (1 - sigmoid(f)) * tanh(z)
@@ -209,7 +212,8 @@ class QRNNPoolingCell(RNNCell):
 
 
 class LRUCell(RNNCell):
-    """A linear recurrent unit: a complex diagonal state (Orvieto et al., 2023, Resurrecting RNNs for Long Sequences).
+    """A linear recurrent unit: a complex diagonal state (Orvieto et al., 2023, "Resurrecting Recurrent Neural Networks
+    for Long Sequences", ICML).
 
         lambda = exp(-exp(nu) + i exp(theta))
         s'     = lambda * s + exp(gamma) * (B x)
@@ -270,7 +274,8 @@ class LRUCell(RNNCell):
 
 
 class SelectiveStateCell(RNNCell):
-    """A selective state space: what is kept depends on the input (Gu and Dao, 2023, Mamba).
+    """A selective state space: what is kept depends on the input (Gu & Dao, 2023, "Mamba: Linear-Time Sequence Modeling
+    with Selective State Spaces").
 
         u, z    = silu(W_u x), silu(W_z x)
         r, b, c = split(W_s u, [rank, M, M])

@@ -12,9 +12,37 @@ from torch import Tensor, nn
 from unspool.cells.cell import RNNCell
 from unspool.cells.layer import check_units
 from unspool.cells.lstm import LSTMCell, LSTMStateTuple
-from unspool.gallery.arguments import check_above, check_between
+from unspool.gallery.arguments import check_above, check_between, check_sizes
 from unspool.gallery.weights import glorot
 from unspool.structure import Structure
+
+
+class _Machine(RNNCell):
+    """An LSTM that controls heads on a memory. The output is a linear function of its own and of what they read."""
+
+    def __init__(
+        self,
+        input_size: int,
+        num_units: int,
+        *,
+        slots: int = 16,
+        width: int = 8,
+        read_heads: int = 1,
+        output_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
+        self.slots, self.width = check_units("slots", slots), check_units("width", width)
+        self.read_heads = check_units("read_heads", read_heads)
+        self.output_size = check_units("output_size", num_units if output_size is None else output_size)
+        self.controller = LSTMCell(num_units, input_size=input_size + read_heads * width)
+        heads = self._make_heads()
+        self.readout = nn.Linear(num_units + read_heads * width, self.output_size)
+        glorot(*heads, self.readout)
+
+    def _make_heads(self) -> list[nn.Linear]:
+        """Sets `state_size`, and returns the maps of the controller's output to what heads do."""
+        raise NotImplementedError
 
 
 class NTMState(NamedTuple):
@@ -26,7 +54,7 @@ class NTMState(NamedTuple):
     memory: Any
 
 
-class NTMCell(RNNCell):
+class NTMCell(_Machine):
     """A neural Turing machine: an LSTM with heads on a memory (Graves et al., 2014, "Neural Turing Machines").
 
         h       = LSTM([x, reads]);     key, strength, gate, shift, sharpness = h @ Wi + bi, for each head
@@ -54,28 +82,13 @@ class NTMCell(RNNCell):
     (torch.Size([2, 3]), torch.Size([2, 4, 6]))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        num_units: int,
-        *,
-        slots: int = 16,
-        width: int = 8,
-        read_heads: int = 1,
-        output_size: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
-        self.slots, self.width = check_units("slots", slots), check_units("width", width)
-        self.read_heads = check_units("read_heads", read_heads)
-        self.output_size = check_units("output_size", num_units if output_size is None else output_size)
-        heads = read_heads + 1
-        self.controller = LSTMCell(num_units, input_size=input_size + read_heads * width)
-        self.interface = nn.Linear(num_units, heads * (width + 6) + 2 * width)
-        self.readout = nn.Linear(num_units + read_heads * width, self.output_size)
-        glorot(self.interface, self.readout)
-        places = torch.Size([heads, slots]), torch.Size([slots, width])
-        self.state_size = NTMState(LSTMStateTuple(num_units, num_units), read_heads * width, *places)
+    def _make_heads(self) -> list[nn.Linear]:
+        heads = self.read_heads + 1
+        self.interface = nn.Linear(self.num_units, heads * (self.width + 6) + 2 * self.width)
+        places = torch.Size([heads, self.slots]), torch.Size([self.slots, self.width])
+        controller = LSTMStateTuple(self.num_units, self.num_units)
+        self.state_size = NTMState(controller, self.read_heads * self.width, *places)
+        return [self.interface]
 
     def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
         """Zeros, but for a memory of 1e-6 and heads at its first slot."""
@@ -120,7 +133,7 @@ class DNCState(NamedTuple):
     read: Any  # where its heads read
 
 
-class DNCCell(RNNCell):
+class DNCCell(_Machine):
     """A differentiable neural computer: an LSTM with a memory whose slots it allocates, and whose order of writing it
     remembers (Graves et al., 2016, "Hybrid computing using a neural network with dynamic external memory", Nature).
 
@@ -153,32 +166,18 @@ class DNCCell(RNNCell):
     earlier: Tensor
     others: Tensor
 
-    def __init__(
-        self,
-        input_size: int,
-        num_units: int,
-        *,
-        slots: int = 16,
-        width: int = 8,
-        read_heads: int = 1,
-        output_size: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
-        self.slots, self.width = check_units("slots", slots), check_units("width", width)
-        self.read_heads = check_units("read_heads", read_heads)
-        self.output_size = check_units("output_size", num_units if output_size is None else output_size)
-        self.controller = LSTMCell(num_units, input_size=input_size + read_heads * width)
-        self.of_reading = nn.Linear(num_units, read_heads * (width + 5))
-        self.of_writing = nn.Linear(num_units, 3 * width + 3)
-        self.readout = nn.Linear(num_units + read_heads * width, self.output_size)
-        glorot(self.of_reading, self.of_writing, self.readout)
+    def _make_heads(self) -> list[nn.Linear]:
+        units, slots = self.num_units, self.slots
+        self.of_reading = nn.Linear(units, self.read_heads * (self.width + 5))
+        self.of_writing = nn.Linear(units, 3 * self.width + 3)
         ones = torch.ones(slots, slots)
         self.register_buffer("earlier", ones.triu(1) > 0, persistent=False)
         self.register_buffer("others", ones - torch.eye(slots), persistent=False)
-        links, heads = torch.Size([slots, slots]), torch.Size([read_heads, slots])
-        controller, memory = LSTMStateTuple(num_units, num_units), torch.Size([slots, width])
-        self.state_size = DNCState(controller, read_heads * width, memory, slots, slots, links, slots, heads)
+        links, heads = torch.Size([slots, slots]), torch.Size([self.read_heads, slots])
+        controller, memory = LSTMStateTuple(units, units), torch.Size([slots, self.width])
+        reads = self.read_heads * self.width
+        self.state_size = DNCState(controller, reads, memory, slots, slots, links, slots, heads)
+        return [self.of_reading, self.of_writing]
 
     def allocation(self, usage: Tensor) -> Tensor:
         """Free slots first: the paper's product in the order of usage, by comparing all pairs instead of sorting."""
@@ -249,7 +248,7 @@ class FastWeightsCell(RNNCell):
         self, input_size: int, num_units: int, *, steps: int = 1, decay: float = 0.95, rate: float = 0.5
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.steps, self.rate = check_units("steps", steps), check_above("rate", rate)
         self.decay = check_between("decay", decay, 0, 1)
         self.of_x, self.of_h = nn.Linear(input_size, num_units), nn.Linear(num_units, num_units, bias=False)
@@ -301,7 +300,7 @@ class BahdanauDecoderCell(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, *, memory_size: int, attention_size: int | None = None) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.memory_size = check_units("memory_size", memory_size)
         self.attention_size = check_units("attention_size", num_units if attention_size is None else attention_size)
         self.of_memory = nn.Linear(memory_size, self.attention_size, bias=False)

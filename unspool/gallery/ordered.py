@@ -18,7 +18,8 @@ from unspool.structure import Structure
 
 
 class ONLSTMCell(RNNCell):
-    """An LSTM with ordered neurons: to erase one is to erase all before it (Shen, Tan, Sordoni and Courville, 2019).
+    """An LSTM with ordered neurons: to erase one is to erase all before it (Shen et al., 2019, "Ordered Neurons:
+    Integrating Tree Structures into Recurrent Neural Networks", ICLR).
 
         i, f, o, g, a, b = split(W x + R h + w, [N, N, N, N, N / C, N / C])
         F, I = repeat(cumsum(softmax(a)), C), 1 - repeat(cumsum(softmax(b)), C)
@@ -68,7 +69,7 @@ class ONLSTMCell(RNNCell):
 
 
 class ClockworkCell(RNNCell):
-    """An RNN in groups of units that run at clocks of their own (Koutnik, Greff, Gomez and Schmidhuber, 2014).
+    """An RNN in groups of units that run at clocks of their own (Koutnik et al., 2014, "A Clockwork RNN", ICML).
 
         n  = tanh(W x + R h + b)
         h' = where(t mod T = 0, n, h)
@@ -116,7 +117,8 @@ class ClockworkCell(RNNCell):
 
 
 class SkipRNNCell(RNNCell):
-    """A GRU that learns which steps to skip (Campos, Jou, Giro-i-Nieto, Torres and Chang, 2018, Skip RNN).
+    """A GRU that learns which steps to skip (Campos et al., 2018, "Skip RNN: Learning to Skip State Updates in
+    Recurrent Neural Networks", ICLR).
 
         k  = 1 if u > 0.5 else 0
         h' = k * GRU(x, h) + (1 - k) * h
@@ -167,7 +169,8 @@ class SkipRNNCell(RNNCell):
 
 
 class RIMCell(RNNCell):
-    """Mechanisms that compete for the input and tell each other what they know (Goyal et al., 2021, RIMs).
+    """Mechanisms that compete for the input and tell each other what they know (Goyal et al., 2021, "Recurrent
+    Independent Mechanisms", ICLR).
 
         s_k = (h_k Q_k) (E x) / sqrt(key_width)
         n_k = GRU_k(sigmoid(s_k) * V x, h_k)    for the `active` mechanisms with the largest s, and h_k for others

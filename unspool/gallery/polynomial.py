@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
 from unspool.cells.layer import check_units
-from unspool.gallery.arguments import check_above
+from unspool.gallery.arguments import check_above, check_sizes
 from unspool.gallery.weights import glorot
 
 
@@ -49,7 +49,7 @@ class LMUCell(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, *, order: int | None = None, theta: float = 100.0) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.order = check_units("order", num_units if order is None else order)
         self.theta = check_above("theta", theta)
         matrix, column = delay(self.order)
@@ -82,7 +82,7 @@ class _Gated(RNNCell):
 
     def __init__(self, input_size: int, num_units: int, order: int | None) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.order = check_units("order", num_units if order is None else order)
         self.gates = nn.Linear(input_size + self.order + num_units, 2 * num_units)
         self.signal = nn.Linear(num_units, 1)

@@ -9,42 +9,38 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
-from unspool.cells.layer import check_units
-from unspool.gallery.arguments import check_above, check_between
+from unspool.gallery.arguments import check_above, check_between, check_sizes
 
 
-class FastSigmoidSpike(torch.autograd.Function):
+class _Spike(torch.autograd.Function):
+    """1 where x > 0, else 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: float) -> Tensor:
+        """Whether each element is positive, as a number; `shape` is that of the surrogate."""
+        ctx.save_for_backward(x)
+        ctx.shape = shape
+        return (x > 0).to(x.dtype)
+
+
+class FastSigmoidSpike(_Spike):
     """1 where x > 0, else 0; its gradient is that of a fast sigmoid, 1 / (1 + slope * |x|)^2."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, slope: float) -> Tensor:
-        """Whether each element is positive, as a number."""
-        ctx.save_for_backward(x)
-        ctx.slope = slope
-        return (x > 0).to(x.dtype)
-
-    @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The surrogate's gradient."""
         (x,) = ctx.saved_tensors
-        return gradients[0] / (1 + ctx.slope * x.abs()) ** 2, None
+        return gradients[0] / (1 + ctx.shape * x.abs()) ** 2, None
 
 
-class TriangleSpike(torch.autograd.Function):
+class TriangleSpike(_Spike):
     """1 where x > 0, else 0; its gradient is a triangle of that height, height * max(0, 1 - |x|)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, height: float) -> Tensor:
-        """Whether each element is positive, as a number."""
-        ctx.save_for_backward(x)
-        ctx.height = height
-        return (x > 0).to(x.dtype)
-
-    @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The surrogate's gradient."""
         (x,) = ctx.saved_tensors
-        return gradients[0] * ctx.height * torch.relu(1 - x.abs()), None
+        return gradients[0] * ctx.shape * torch.relu(1 - x.abs()), None
 
 
 class LIFState(NamedTuple):
@@ -83,7 +79,7 @@ class LIFCell(RNNCell):
         self, input_size: int, num_units: int, *, alpha: float = 0.8, beta: float = 0.9, slope: float = 10.0
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.alpha, self.beta = check_between("alpha", alpha, 0, 1), check_between("beta", beta, 0, 1)
         self.slope = check_above("slope", slope)
         self.of_x = nn.Linear(input_size, num_units, bias=False)
@@ -150,7 +146,7 @@ class AdaptiveLIFCell(RNNCell):
         height: float = 0.3,
     ) -> None:
         super().__init__()
-        self.input_size, self.num_units = check_units("input_size", input_size), check_units("num_units", num_units)
+        self.input_size, self.num_units = check_sizes(input_size, num_units)
         self.tau, self.tau_adaptation = check_above("tau", tau), check_above("tau_adaptation", tau_adaptation)
         self.beta, self.height = check_between("beta", beta, 0, math.inf), check_above("height", height)
         self.threshold = check_above("threshold", threshold)

@@ -11,9 +11,7 @@ from unspool.cells.layer import glorot_uniform
 def of_inputs(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
     """A linear map with Glorot's uniform weights (Glorot and Bengio, 2010) and a bias of zeros."""
     layer = nn.Linear(inputs, outputs, bias=bias)
-    nn.init.xavier_uniform_(layer.weight)
-    if bias:
-        nn.init.zeros_(layer.bias)
+    glorot(layer)
     return layer
 
 
