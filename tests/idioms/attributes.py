@@ -35,9 +35,10 @@ class Buffered(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("v", torch.zeros(0), persistent=False)
+        self.others: tuple[nn.Module, ...] = ()
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
-        self.v = 0.9 * h + x
+        self.v = 0.9 * h + sum((other(x) for other in self.others), x)
         self.fired = torch.sigmoid(10 * (self.v - 0.5))
         return self.fired * self.v
 

@@ -80,7 +80,7 @@ def _marks(fingerprint: Fingerprint) -> dict[tuple[int, str], Hashable]:
     looks = {number: look for number, slot, look in fingerprint.key if slot == TENSOR}
 
     def mark(found: Any) -> Hashable:
-        if found.__class__ is not tuple or found[0] != "node":
+        if found.__class__ is not tuple or found[:1] != ("node",):
             return found
         number: int = found[1]
         return ("looks", looks[number]) if number in looks else ("is", id(nodes[number].value))
