@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.utils import parametrizations
 
 import unspool
 from tests.comparison import check, wanting_gradients
 from tests.idioms import IDIOMS, PLAIN, REFUSED
+from tests.idioms.table import DEPTH, UNITS, Step
+from unspool.engine.reasons import Code
 from unspool.structure import map_structure
 
 BATCH, STEPS = 4, 5
@@ -39,7 +43,7 @@ def test_it_is_planned(name: str, dtype: torch.dtype) -> None:
     assert explanation.planned, explanation.reason
 
 
-WITHOUT_FORM = ("convolution", "avg_pool2d", "_fft_r2c", "view_as_complex", "complex128")
+WITHOUT_FORM = ("avg_pool2d", "_fft_r2c", "view_as_complex", "complex128")
 """What keeps a step from being compiled."""
 
 
@@ -80,3 +84,12 @@ def test_what_is_not_planned_says_why_and_runs(name: str) -> None:
     assert reason is not None
     assert reason.code is code
     check(cell, torch.float64, LENGTHS, wanting_gradients(inputs), wanting_gradients(state_of(cell, torch.float64)))
+
+
+def test_a_spectral_norm_that_iterates_at_every_step_is_named() -> None:
+    small = parametrizations.spectral_norm(nn.Linear(UNITS, UNITS))
+    cell = Step(lambda cell, x, h: torch.tanh(cell.mixed(x, h) + cell.small(h)), small=small)
+    reason = unspool.explain(cell, torch.randn(BATCH, STEPS, DEPTH), dtype=torch.float32).reason
+    assert reason is not None
+    assert reason.code is Code.CHANGES
+    assert "small.parametrizations.weight.0._u" in reason.message

@@ -107,6 +107,23 @@ class DropConnect(Step):
         self.dropped = nn.functional.dropout(self.raw, 0.5)
 
 
+class SpectralNorm(Step):
+    """A weight divided by its largest singular value, which power iterations find once a sequence."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda cell, x, h: torch.tanh(cell.mixed(x, h) + h @ cell.normed))
+        self.raw = nn.Parameter(torch.randn(UNITS, UNITS))
+        self.normed: Any = None
+
+    def start_sequence(self) -> None:
+        left = torch.ones(UNITS, dtype=self.raw.dtype)
+        with torch.no_grad():
+            for _ in range(3):
+                right = nn.functional.normalize(self.raw.t() @ left, dim=0)
+                left = nn.functional.normalize(self.raw @ right, dim=0)
+        self.normed = self.raw / (left @ self.raw @ right)
+
+
 def _by_dict(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(x @ cell.table["x"] + h @ cell.table["h"])
 
@@ -133,6 +150,7 @@ idiom("an entry of a dict that is written before it is read", _noted, notes=dict
 add("attributes of a step that was run before", _stepped_before)
 add("a buffer behind a closure", _closed_over)
 add("weights drawn once a sequence", DropConnect)
+add("a spectral norm taken once a sequence", SpectralNorm)
 add("weights by a dict", ByDict)
 add("weights by a list", ByList)
 idiom(

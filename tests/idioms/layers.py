@@ -18,6 +18,18 @@ def _after(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(cell.mixed(x, h) + cell.layer(h))
 
 
+def _gate(x: Tensor, h: Tensor) -> Tensor:
+    kept, new = torch.chunk(torch.cat([x + h, x - h], 1), 2, 1)
+    return torch.sigmoid(kept) * torch.tanh(new) + h
+
+
+def _by_a_scripted_function() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        gate: Any = torch.jit.script(_gate)
+    return Step(lambda cell, x, h: gate(cell.mixed(x, h), h))
+
+
 def _scripted() -> nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # which people who have some know
@@ -75,6 +87,7 @@ idiom("nn.LSTM for one step", _one_step_of_an_lstm, layer=lambda: nn.LSTM(DEPTH,
 add("nn.LSTMCell", ByLSTMCell)
 idiom("nn.GRUCell", lambda cell, x, h: cell.layer(x, h), layer=lambda: nn.GRUCell(DEPTH, UNITS))
 idiom("nn.RNNCell", lambda cell, x, h: cell.layer(x, h), layer=lambda: nn.RNNCell(DEPTH, UNITS))
+add("a scripted function", _by_a_scripted_function)
 PLAIN["a scripted layer"] = (
     Idiom(lambda: Step(_after, layer=_scripted())),
     Code.UNGUARDED,

@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.idioms.table import PLAIN, UNITS, Idiom, Step, idiom
-from unspool.engine.reasons import Code
+from tests.idioms.table import UNITS, idiom
 
 
 def _zeroed_in_place(cell: Any, x: Tensor, h: Tensor) -> Tensor:
@@ -43,8 +42,12 @@ def _sparse_product(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(torch.sparse.mm(cell.sparse, cell.mixed(x, h).t()).t())
 
 
+def _sparse_times(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh((cell.sparse @ cell.mixed(x, h).t()).t())
+
+
 def _sparse() -> Tensor:
-    return torch.eye(UNITS, dtype=torch.float64).to_sparse()
+    return torch.diag_embed(torch.arange(1.0, UNITS, dtype=torch.float64), 1).to_sparse()
 
 
 ON_A_ROW: dict[str, Any] = {
@@ -109,11 +112,5 @@ idiom("whole numbers divided", _integers)
 idiom("complex numbers", _complex)
 idiom("scatter", _scatter)
 idiom("straight through", _straight_through)
-PLAIN["sparse product"] = (
-    Idiom(
-        lambda: Step(
-            lambda cell, x, h: torch.tanh(torch.sparse.mm(cell.sparse, cell.mixed(x, h).t()).t()), sparse=_sparse()
-        )
-    ),
-    Code.ROW_COUNT,
-)
+idiom("a product by a sparse matrix", _sparse_product, sparse=_sparse)
+idiom("a sparse matrix times a state", _sparse_times, sparse=_sparse)

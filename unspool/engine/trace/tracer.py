@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher
+from torch.jit._fuser import (
+    optimized_execution,  # pyright: ignore[reportUnknownVariableType]  # its argument is bare
+)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
@@ -55,7 +58,14 @@ def trace(
     # A graph that was traced in inference mode could not be used outside of it.
     # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
     nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
-    with torch.inference_mode(False), torch.no_grad(), _autocast_without_cache(), nothing, without_reports():
+    with (
+        torch.inference_mode(False),
+        torch.no_grad(),
+        _autocast_without_cache(),
+        nothing,
+        optimized_execution(False),  # scripted functions call one operation after another, every time
+        without_reports(),
+    ):
         if rehearse is not None:
             _rehearse(step, rehearse)
         elif step.outputs is None:

@@ -8,9 +8,10 @@
 // same taps, and each phase is a convolution with stride 1 by these.
 #pragma once
 
+#include <type_traits>
+
 #include "loop.h"
 #include "products.h"
-
 namespace unspool {
 
 constexpr int64_t kNearest = 1 << 14;  // bytes of the first cache that the pixels of a tile's lines may take
@@ -44,17 +45,36 @@ struct Convolution {
   int64_t phase() const { return copied[0] * copied[1] * copied[2]; }
 };
 
+// Outputs that a strip of `height` is computed with: few sizes, since each is code of its own.
+inline int64_t padded_strip(int64_t height) { return height > 4 ? kRows : height > 2 ? 4 : height; }
+
+// The outputs of a group with those that the last strip has besides.
+inline int64_t padded_outputs(const Convolution& c) {
+  const int64_t rest = c.outputs % kRows;
+  return c.outputs - rest + padded_strip(rest);
+}
+
+inline int64_t packed_filters(const Convolution& c) {
+  int64_t taps = 0;
+  const ConvolutionPart* part = c.part();
+  for (int64_t p = 0; p < c.parts; p++, part = part->next()) taps += part->taps;
+  return taps * c.channels * c.groups * padded_outputs(c);
+}
+
+// By strips of outputs, with zeros for those that are not there.
 template <typename T> void pack_filters(const Convolution& c, const T* filters, T* packed) {
   const ConvolutionPart* part = c.part();
   for (int64_t p = 0; p < c.parts; p++, part = part->next())
     for (int64_t g = 0; g < c.groups; g++)
-      in_strips(c.outputs, [&](int64_t first, int64_t count) {
+      for (int64_t first = 0; first < c.outputs; first += kRows) {
+        const int64_t height = c.outputs - first < kRows ? c.outputs - first : kRows;
         for (int64_t i = 0; i < c.channels; i++)
           for (int64_t t = 0; t < part->taps; t++)
-            for (int64_t m = 0; m < count; m++)
-              *packed++ = filters[g * c.filter_group + (first + m) * c.filter_output + i * c.filter_channel +
-                                  part->tap()[2 * t + 1]];
-      });
+            for (int64_t m = 0; m < padded_strip(height); m++)
+              *packed++ = m < height ? filters[g * c.filter_group + (first + m) * c.filter_output +
+                                               i * c.filter_channel + part->tap()[2 * t + 1]]
+                                     : T(0);
+      }
 }
 
 // Which places of a line of the copy have pixels, for one phase: what is at j is pixel phase + j * phases - before.
@@ -117,42 +137,6 @@ template <typename T> void copy_image(const Convolution& c, const T* image, T* c
   }
 }
 
-// M outputs by V vectors of pixels.
-template <typename T, int M, int V> struct Pixels {
-  using Vec = typename Vector<T>::Type;
-  static constexpr int64_t L = kLanes<T>;
-  Vec sums[M][V];
-
-  // The terms from `begin` to `end`: taps of one channel after another.
-  __attribute__((always_inline)) void add(int64_t begin, int64_t end, const int64_t* places, const T* pixels,
-                                          const T* filters) {
-    for (int64_t k = begin; k < end; k++) {
-      const T* const here = pixels + places[k];
-      Vec right[V];
-      for (int v = 0; v < V; v++) right[v] = *reinterpret_cast<const Vec*>(here + v * L);
-      for (int m = 0; m < M; m++)
-        for (int v = 0; v < V; v++) sums[m][v] += filters[k * M + m] * right[v];
-    }
-  }
-
-  // All channels, a block of terms at a time, since what is added to a large sum is rounded to its last digits.
-  __attribute__((always_inline)) void add_all(int64_t terms, const int64_t* places, const T* pixels, const T* filters) {
-    if (terms <= kTerms) return add(0, terms, places, pixels, filters);
-    Vec before[M][V];
-    const int64_t blocks = (terms + kTerms - 1) / kTerms;
-    for (int64_t b = 0; b < blocks; b++) {
-      for (int m = 0; m < M; m++)
-        for (int v = 0; v < V; v++) {
-          before[m][v] = b ? before[m][v] + sums[m][v] : sums[m][v];
-          sums[m][v] = Vec{};
-        }
-      add(terms * b / blocks, terms * (b + 1) / blocks, places, pixels, filters);
-    }
-    for (int m = 0; m < M; m++)
-      for (int v = 0; v < V; v++) sums[m][v] += before[m][v];
-  }
-};
-
 // What is added to a convolution: an image like the outputs, a number for each channel, or nothing.
 template <typename T> struct Added {
   const T* first;
@@ -188,53 +172,67 @@ template <typename T> struct Strip {
   Added<T> added;
   T* out;
   bool runs_on;                // from line to line
+  int64_t height;
 
   int64_t terms() const { return c.channels * part.taps; }
 };
 
-// M outputs by V vectors of pixels that lie in one line, from `begin` on in the copy and `place` on among the outputs.
-template <typename T, int M, int V> void whole_tile(const Strip<T>& strip, int64_t begin, int64_t place) {
+// M outputs by V vectors of pixels, summed in registers: a block of the terms at a time, since what is added to a large
+// sum is rounded to its last digits. Whoever calls it has where they start from and where they go.
+template <typename T, int M, int V>
+__attribute__((noinline)) void pixel_tile(int64_t terms, const int64_t* places, const T* pixels, const T* filters,
+                                          const Added<T>& added, T* out, int64_t out_apart) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>;
-  const Added<T>& added = strip.added;
-  Pixels<T, M, V> tile;
+  Vec sums[M][V], before[M][V];
   for (int m = 0; m < M; m++)
     for (int v = 0; v < V; v++) {
       const T* const start = added.first + m * added.channel;
-      tile.sums[m][v] = !added.first       ? Vec{}
-                        : added.per_pixel ? *reinterpret_cast<const Vec*>(start + place + v * L)
-                                          : *start + Vec{};
+      sums[m][v] = !added.first       ? Vec{}
+                   : added.per_pixel ? *reinterpret_cast<const Vec*>(start + v * L)
+                                     : *start + Vec{};
     }
-  tile.add_all(strip.terms(), strip.places, strip.pixels + begin, strip.filters);
+  const int64_t blocks = terms <= kTerms ? 1 : (terms + kTerms - 1) / kTerms;
+  for (int64_t b = 0; b < blocks; b++) {
+    if (b)
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < V; v++) {
+          before[m][v] = b > 1 ? before[m][v] + sums[m][v] : sums[m][v];
+          sums[m][v] = Vec{};
+        }
+    for (int64_t k = terms * b / blocks; k < terms * (b + 1) / blocks; k++) {
+      const T* const here = pixels + places[k];
+      Vec right[V];
+      for (int v = 0; v < V; v++) right[v] = *reinterpret_cast<const Vec*>(here + v * L);
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < V; v++) sums[m][v] += filters[k * M + m] * right[v];
+    }
+  }
+  if (blocks > 1)
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < V; v++) sums[m][v] += before[m][v];
   for (int m = 0; m < M; m++)
-    for (int v = 0; v < V; v++)
-      *reinterpret_cast<Vec*>(strip.out + m * strip.c.out_channel + place + v * L) = tile.sums[m][v];
+    for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(out + m * out_apart + v * L) = sums[m][v];
 }
 
-// The same where they are pieces of lines, or lie apart from each other.
+// Pixels that are pieces of lines, or lie apart from each other, or are of fewer outputs than a tile has.
 template <typename T, int M, int V> void broken_tile(const Strip<T>& strip, int64_t begin, int64_t width) {
-  using Vec = typename Vector<T>::Type;
-  constexpr int64_t L = kLanes<T>;
-  alignas(kBytes) T whole[M * V * L];
+  constexpr int64_t W = V * kLanes<T>;
+  alignas(kBytes) T whole[M * W];
   const Added<T>& added = strip.added;
   const int64_t apart = strip.part.steps[2];
   std::memset(whole, 0, sizeof(whole));
   if (added.first)
     pieces_of(strip.c, strip.part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
-      for (int m = 0; m < M; m++)
+      for (int64_t m = 0; m < strip.height; m++)
         for (int64_t j = 0; j < count; j++)
-          whole[m * V * L + at + j] = added.first[m * added.channel + (added.per_pixel ? place + j * apart : 0)];
+          whole[m * W + at + j] = added.first[m * added.channel + (added.per_pixel ? place + j * apart : 0)];
     });
-  Pixels<T, M, V> tile;
-  for (int m = 0; m < M; m++)
-    for (int v = 0; v < V; v++) tile.sums[m][v] = *reinterpret_cast<const Vec*>(whole + (m * V + v) * L);
-  tile.add_all(strip.terms(), strip.places, strip.pixels + begin, strip.filters);
-  for (int m = 0; m < M; m++)
-    for (int v = 0; v < V; v++) *reinterpret_cast<Vec*>(whole + (m * V + v) * L) = tile.sums[m][v];
+  pixel_tile<T, M, V>(strip.terms(), strip.places, strip.pixels + begin, strip.filters, {whole, W, true}, whole, W);
   pieces_of(strip.c, strip.part, begin, width, [&](int64_t at, int64_t place, int64_t count) {
-    for (int m = 0; m < M; m++)
+    for (int64_t m = 0; m < strip.height; m++)
       for (int64_t j = 0; j < count; j++)
-        strip.out[m * strip.c.out_channel + place + j * apart] = whole[m * V * L + at + j];
+        strip.out[m * strip.c.out_channel + place + j * apart] = whole[m * W + at + j];
   });
 }
 
@@ -251,16 +249,22 @@ template <typename T> bool runs_on(const Convolution& c, const ConvolutionPart& 
 }
 
 // M outputs by `count` pixels of the copy, which are one line or several with what lies between them.
-template <typename T, int M>
-void output_strip(const Strip<T>& strip, int64_t begin, int64_t count, int64_t place) {
+template <typename T, int M> void output_strip(const Strip<T>& strip, int64_t begin, int64_t count, int64_t place) {
   constexpr int64_t L = kLanes<T>, W = kPanel<T>;
-  const bool whole = !strip.runs_on && strip.part.steps[2] == 1;
+  const bool whole = !strip.runs_on && strip.part.steps[2] == 1 && strip.height == M;
+  auto tile = [&](auto vectors, int64_t x) {
+    Added<T> added = strip.added;
+    if (added.first && added.per_pixel) added.first += place + x;
+    const T* const pixels = strip.pixels + begin + x;
+    pixel_tile<T, M, decltype(vectors)::value>(strip.terms(), strip.places, pixels, strip.filters, added,
+                                               strip.out + place + x, strip.c.out_channel);
+  };
   for (int64_t x = 0; x < count; x += W) {
     const int64_t left = count - x < W ? count - x : W;
     if (whole && left == W)
-      whole_tile<T, M, kVectors>(strip, begin + x, place + x);
+      tile(std::integral_constant<int, kVectors>{}, x);
     else if (whole && left == L)
-      whole_tile<T, M, 1>(strip, begin + x, place + x);
+      tile(std::integral_constant<int, 1>{}, x);
     else if (left > L)
       broken_tile<T, M, kVectors>(strip, begin + x, left);
     else
@@ -268,12 +272,13 @@ void output_strip(const Strip<T>& strip, int64_t begin, int64_t count, int64_t p
   }
 }
 
-template <typename T, int M>
-void output_strip_of(int64_t height, const Strip<T>& strip, int64_t begin, int64_t count, int64_t place) {
-  if (height == M)
-    output_strip<T, M>(strip, begin, count, place);
-  else if constexpr (M > 1)
-    output_strip_of<T, M - 1>(height, strip, begin, count, place);
+template <typename T> void any_strip(const Strip<T>& strip, int64_t begin, int64_t count, int64_t place) {
+  switch (padded_strip(strip.height)) {
+    case 1: return output_strip<T, 1>(strip, begin, count, place);
+    case 2: return output_strip<T, 2>(strip, begin, count, place);
+    case 4: return output_strip<T, 4>(strip, begin, count, place);
+    default: return output_strip<T, kRows>(strip, begin, count, place);
+  }
 }
 
 // Lines whose pixels, with those above and below that their outputs see, stay in the first cache for all strips.
@@ -283,26 +288,21 @@ template <typename T> int64_t lines_at_once(const Convolution& c, const Convolut
   return fitting < 1 ? 1 : fitting < part.sizes[1] ? fitting : part.sizes[1];
 }
 
-// A share of the outputs of a part: `body(strip, its outputs)` for each strip.
+// `body(strip)` for a share of the strips of a part.
 template <typename T, typename Body>
 void every_strip(const Strip<T>& all, int64_t share, int64_t shares, Body&& body) {
   const Convolution& c = all.c;
-  const int64_t count = c.groups * ((c.outputs + kRows - 1) / kRows);
-  const int64_t begin = count * share / shares, end = count * (share + 1) / shares;
-  int64_t number = 0;
-  for (int64_t g = 0; g < c.groups; g++)
-    in_strips(c.outputs, [&](int64_t first, int64_t height) {
-      if (number >= begin && number < end) {
-        const int64_t output = g * c.outputs + first;
-        Strip<T> strip = all;
-        strip.pixels += g * c.channels * c.plane;
-        strip.filters += output * all.terms();
-        strip.out += output * c.out_channel;
-        if (strip.added.first) strip.added.first += output * strip.added.channel;
-        body(strip, height);
-      }
-      number++;
-    });
+  const int64_t each = (c.outputs + kRows - 1) / kRows, count = c.groups * each;
+  for (int64_t n = count * share / shares; n < count * (share + 1) / shares; n++) {
+    const int64_t g = n / each, first = n % each * kRows, output = g * c.outputs + first;
+    Strip<T> strip = all;
+    strip.pixels += g * c.channels * c.plane;
+    strip.filters += (g * padded_outputs(c) + first) * all.terms();
+    strip.out += output * c.out_channel;
+    strip.height = c.outputs - first < kRows ? c.outputs - first : kRows;
+    if (strip.added.first) strip.added.first += output * strip.added.channel;
+    body(strip);
+  }
 }
 
 // A share of the outputs of one row.
@@ -314,26 +314,26 @@ void convolve_row(const Convolution& c, const T* copy, int64_t* places, const T*
     const int64_t* const sizes = part->sizes;
     for (int64_t i = 0; i < c.channels; i++)
       for (int64_t t = 0; t < part->taps; t++) places[i * part->taps + t] = i * c.plane + part->tap()[2 * t];
-    Strip<T> all{c, *part, places, copy, filters, added, out + part->first, runs_on<T>(c, *part)};
+    Strip<T> all{c, *part, places, copy, filters, added, out + part->first, runs_on<T>(c, *part), 0};
     if (added.first && added.per_pixel) all.added.first += part->first;
     if (all.runs_on) {
       const int64_t pixels = pixels_between(c, *part);
       constexpr int64_t block = 4 * kPanel<T>;
       for (int64_t begin = 0; begin < pixels; begin += block)
-        every_strip(all, share, shares, [&](const Strip<T>& strip, int64_t height) {
-          output_strip_of<T, kRows>(height, strip, begin, pixels - begin < block ? pixels - begin : block, 0);
+        every_strip(all, share, shares, [&](const Strip<T>& strip) {
+          any_strip(strip, begin, pixels - begin < block ? pixels - begin : block, 0);
         });
     } else {
       const int64_t step = lines_at_once<T>(c, *part);
       for (int64_t z = 0; z < sizes[0]; z++)
         for (int64_t begin = 0; begin < sizes[1]; begin += step)
-          every_strip(all, share, shares, [&](const Strip<T>& strip, int64_t height) {
+          every_strip(all, share, shares, [&](const Strip<T>& strip) {
             for (int64_t y = begin; y < begin + step && y < sizes[1]; y++)
-              output_strip_of<T, kRows>(height, strip, (z * c.copied[1] + y) * c.copied[2], sizes[2],
-                                        z * part->steps[0] + y * part->steps[1]);
+              any_strip(strip, (z * c.copied[1] + y) * c.copied[2], sizes[2],
+                        z * part->steps[0] + y * part->steps[1]);
           });
     }
-    filters += all.terms() * c.groups * c.outputs;
+    filters += all.terms() * c.groups * padded_outputs(c);
   }
 }
 
@@ -347,5 +347,4 @@ void convolve(const Convolved<T>& what, T* out, char* scratch, int64_t share, in
   const auto places = reinterpret_cast<int64_t*>(copy + copied + kPanel<T>);
   convolve_row(*what.how, copy, places, what.filters, added, out, share, shares);
 }
-
 }  // namespace unspool

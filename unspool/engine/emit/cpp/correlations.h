@@ -17,7 +17,7 @@ template <typename T, int64_t bytes> struct Lanes {
 };
 
 // The sum of a vector, by halves.
-template <typename T, int64_t bytes> inline T sum_lanes(const typename Lanes<T, bytes>::Type& vector) {
+template <typename T, int64_t bytes> inline T sum_lanes(typename Lanes<T, bytes>::Type vector) {
   if constexpr (bytes == 2 * sizeof(T)) {
     return vector[0] + vector[1];
   } else {
@@ -28,10 +28,11 @@ template <typename T, int64_t bytes> inline T sum_lanes(const typename Lanes<T, 
 }
 
 // Lets a compiler read a vector once: it would rather read it wherever it is used, across two cache lines each time.
-template <typename V> inline void read_once([[maybe_unused]] V& vector) {
+template <typename V> inline V read_once(V vector) {
 #if defined(__x86_64__)
   asm("" : "+v"(vector));
 #endif
+  return vector;
 }
 
 // Pixels to go over: lines of whole vectors.
@@ -42,10 +43,10 @@ struct Lines {
   int64_t gradient_line;             // and in the gradient
 };
 
-// sums += gradients of M outputs times the pixels that N taps see.
+// The sums of M gradients times what N taps see.
 template <typename T, int M, int N>
-inline void correlate_tile(const Lines& lines, const T* gradient, int64_t gradient_channel, const T* const* pixels,
-                           double* const* sums, int64_t sums_apart) {
+__attribute__((noinline)) void correlate_tile(const Lines& lines, const T* gradient, int64_t gradient_channel,
+                                              const T* const* pixels, T (&sums)[N][M]) {
   using Vec = typename Vector<T>::Type;
   Vec totals[M][N] = {};
   for (int64_t l = 0, y = 0, plane = 0; l < lines.count; l++) {
@@ -55,54 +56,37 @@ inline void correlate_tile(const Lines& lines, const T* gradient, int64_t gradie
       Vec left[M];
       for (int m = 0; m < M; m++) left[m] = *reinterpret_cast<const Vec*>(own + m * gradient_channel + x);
       for (int n = 0; n < N; n++) {
-        Vec right = *reinterpret_cast<const Vec*>(pixels[n] + begin + x);
-        read_once(right);
+        const Vec right = read_once(*reinterpret_cast<const Vec*>(pixels[n] + begin + x));
         for (int m = 0; m < M; m++) totals[m][n] += left[m] * right;
       }
     }
     if (++y == lines.per_plane) y = 0, plane += lines.plane;
   }
   for (int n = 0; n < N; n++)
-    for (int m = 0; m < M; m++) sums[n][m * sums_apart] += sum_lanes<T, kBytes>(totals[m][n]);
+    for (int m = 0; m < M; m++) sums[n][m] = sum_lanes<T, kBytes>(totals[m][n]);
 }
 
-template <typename T, int M, int N>
-void correlate_tile_of(int64_t taps, const Lines& lines, const T* gradient, int64_t gradient_channel,
-                       const T* const* pixels, double* const* sums, int64_t sums_apart) {
-  if (taps == N)
-    correlate_tile<T, M, N>(lines, gradient, gradient_channel, pixels, sums, sums_apart);
-  else if constexpr (N > 1)
-    correlate_tile_of<T, M, N - 1>(taps, lines, gradient, gradient_channel, pixels, sums, sums_apart);
-}
-
-// M outputs, by all channels and taps.
+// M outputs, by all channels and taps. Where these are not enough for a tile, the last one is there more than once.
 template <typename T, int M>
 void correlate_strip(const Convolution& c, const Lines& lines, const T* gradient, int64_t gradient_channel,
-                     const T* copy, double* sums) {
+                     const T* copy, double* out) {
   const ConvolutionPart& part = *c.part();
   const int64_t all = c.channels * part.taps;
-  const T* pixels[kTaps];
-  double* places[kTaps];
-  const int64_t tiles = (all + kTaps - 1) / kTaps;
-  for (int64_t b = 0; b < tiles; b++) {
-    const int64_t begin = all * b / tiles, end = all * (b + 1) / tiles;
-    for (int64_t k = begin; k < end; k++) {
-      const int64_t channel = k / part.taps;
+  for (int64_t begin = 0; begin < all; begin += kTaps) {
+    const T* pixels[kTaps];
+    double* places[kTaps];
+    const int64_t count = all - begin < kTaps ? all - begin : kTaps;
+    for (int64_t n = 0; n < kTaps; n++) {
+      const int64_t k = begin + (n < count ? n : count - 1), channel = k / part.taps;
       const int64_t* const tap = part.tap() + 2 * (k % part.taps);
-      pixels[k - begin] = copy + channel * c.plane + tap[0];
-      places[k - begin] = sums + channel * c.filter_channel + tap[1];
+      pixels[n] = copy + channel * c.plane + tap[0];
+      places[n] = out + channel * c.filter_channel + tap[1];
     }
-    correlate_tile_of<T, M, kTaps>(end - begin, lines, gradient, gradient_channel, pixels, places, c.filter_output);
+    T sums[kTaps][M];
+    correlate_tile<T, M, kTaps>(lines, gradient, gradient_channel, pixels, sums);
+    for (int64_t n = 0; n < count; n++)
+      for (int64_t m = 0; m < M; m++) places[n][m * c.filter_output] += sums[n][m];
   }
-}
-
-template <typename T, int M>
-void correlate_strip_of(int64_t height, const Convolution& c, const Lines& lines, const T* gradient,
-                        int64_t gradient_channel, const T* copy, double* sums) {
-  if (height == M)
-    correlate_strip<T, M>(c, lines, gradient, gradient_channel, copy, sums);
-  else if constexpr (M > 1)
-    correlate_strip_of<T, M - 1>(height, c, lines, gradient, gradient_channel, copy, sums);
 }
 
 // A share of the gradient of filters by one row, added to `sums`. Where lines are not whole vectors, the gradient is
@@ -137,8 +121,14 @@ void correlate(const Correlated<T>& what, double* sums, char* scratch, int64_t s
         gradient = spare;
         channel = rounded;
       }
-      correlate_strip_of<T, kStrip>(height, c, lines, gradient, channel, copy + g * c.channels * c.plane,
-                                    sums + g * c.filter_group + first * c.filter_output);
+      const T* const image = copy + g * c.channels * c.plane;
+      double* const out = sums + g * c.filter_group + first * c.filter_output;
+      if (height == kStrip) {
+        correlate_strip<T, kStrip>(c, lines, gradient, channel, image, out);
+      } else {
+        for (int64_t m = 0; m < height; m++)
+          correlate_strip<T, 1>(c, lines, gradient + m * channel, channel, image, out + m * c.filter_output);
+      }
     }
 }
 

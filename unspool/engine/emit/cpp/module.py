@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from functools import cached_property
 
 from unspool.engine.emit.cpp.build import Build
-from unspool.engine.emit.cpp.runtime import header, runtime_build
+from unspool.engine.emit.cpp.runtime import Runtime, convolution_build, header, runtime_build
 
 FUNCTION = """
 extern "C" __attribute__((visibility("default")))
@@ -28,10 +29,13 @@ class Module:
 
     def __init__(self) -> None:
         self._functions: dict[str, str] = {}
+        self._convolved: set[str] = set()
+        """The types of C++ that its functions convolve."""
 
     def add(self, name: str, body: str) -> str:
         """Adds a function that runs `body` at every step, and returns its source."""
         lines = "".join(f"    {line}\n" if line else "\n" for line in body.splitlines())
+        self._convolved |= set(re.findall(r"unspool::(?:Convolved|Correlated)<(\w+)>", body))
         self._functions[name] = FUNCTION.format(name=name, body=lines)
         return self._functions[name]
 
@@ -41,13 +45,17 @@ class Module:
         names = ["functions.h", "loop.h", *(["ordering.h"] if "unspool::order" in text else [])]
         return runtime_build(), Build.of(header(*names) + text)
 
+    @cached_property
+    def _convolutions(self) -> dict[str, Build]:
+        return {kind: convolution_build(kind) for kind in sorted(self._convolved)}
+
     def start(self) -> None:
         """Starts the compiler.
 
         Raises:
             CannotEmitError: if there is none.
         """
-        _ = self._builds
+        _ = self._builds, self._convolutions
 
     def function(self, name: str) -> int:
         """The address of a function, once it is compiled.
@@ -57,6 +65,8 @@ class Module:
         """
         runtime, own = self._builds
         runtime.library()
+        for kind, convolutions in self._convolutions.items():
+            Runtime.get().use_convolutions(kind, convolutions.library())
         address = ctypes.cast(own.library()[name], ctypes.c_void_p).value
         assert address is not None
         return address

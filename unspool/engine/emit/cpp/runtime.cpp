@@ -3,8 +3,6 @@
 #include <cstdlib>
 #include <memory>
 
-#include "convolutions.h"
-#include "correlations.h"
 #include "largest.h"
 #include "loop.h"
 #include "products.h"
@@ -18,6 +16,12 @@ using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
 Parallel parallel_ = nullptr;
 int (*thread_number_)() = nullptr;
 int (*team_size_)() = nullptr;
+
+// From libraries of their own, where a loop needs them.
+Convolve<float> convolve_float_ = nullptr;
+Convolve<double> convolve_double_ = nullptr;
+Correlate<float> correlate_float_ = nullptr;
+Correlate<double> correlate_double_ = nullptr;
 
 constexpr int64_t kAligned = 64;
 constexpr int64_t kWorthAThread = 100000;  // multiplications; starting a thread takes as long as some ten thousands
@@ -91,10 +95,10 @@ void Job::work(int64_t number, int64_t workers) const {
   worker.barrier = barrier;
   worker.multiply_float = multiply<float>;
   worker.multiply_double = multiply<double>;
-  worker.convolve_float = convolve<float>;
-  worker.convolve_double = convolve<double>;
-  worker.correlate_float = correlate<float>;
-  worker.correlate_double = correlate<double>;
+  worker.convolve_float = convolve_float_;
+  worker.convolve_double = convolve_double_;
+  worker.correlate_float = correlate_float_;
+  worker.correlate_double = correlate_double_;
   worker.search_share = search_share;
   if (!worker.visible) {
     auto carried = reinterpret_cast<void**>(take(needs->carried_count * sizeof(void*)));
@@ -192,6 +196,15 @@ void unspool_use_threads(void* parallel, void* thread_number, void* team_size) {
   team_size_ = reinterpret_cast<int (*)()>(team_size);
 }
 
+void unspool_use_convolutions_float(void* convolve, void* correlate) {
+  unspool::convolve_float_ = reinterpret_cast<unspool::Convolve<float>>(convolve);
+  unspool::correlate_float_ = reinterpret_cast<unspool::Correlate<float>>(correlate);
+}
+void unspool_use_convolutions_double(void* convolve, void* correlate) {
+  unspool::convolve_double_ = reinterpret_cast<unspool::Convolve<double>>(convolve);
+  unspool::correlate_double_ = reinterpret_cast<unspool::Correlate<double>>(correlate);
+}
+
 // 0, or 1 if there is not enough memory.
 int unspool_run(void* steps, const unspool::Chunk* chunk, const unspool::Needs* needs, int64_t threads) {
   using namespace unspool;
@@ -233,12 +246,6 @@ int64_t unspool_packed_float(int64_t depth, int64_t width) {
 }
 int64_t unspool_packed_double(int64_t depth, int64_t width) {
   return unspool::panels_of<double>(width) * unspool::kPanel<double> * depth;
-}
-void unspool_pack_filters_float(const unspool::Convolution* how, const float* filters, float* packed) {
-  unspool::pack_filters(*how, filters, packed);
-}
-void unspool_pack_filters_double(const unspool::Convolution* how, const double* filters, double* packed) {
-  unspool::pack_filters(*how, filters, packed);
 }
 int64_t unspool_search_bytes(int64_t depth, int64_t width) { return unspool::search_bytes(depth, width); }
 void unspool_pack_search(int64_t depth, int64_t width, const float* columns, void* packed) {

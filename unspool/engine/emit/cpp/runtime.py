@@ -59,15 +59,16 @@ class Runtime:
         self._run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self._packed: dict[torch.dtype, Any] = {}
         self._pack: dict[torch.dtype, Any] = {}
-        self._pack_filters: dict[torch.dtype, Any] = {}
+        self._use_convolutions: dict[str, Any] = {}
+        self._convolutions: dict[str, ctypes.CDLL] = {}
         for dtype, name in MULTIPLIED.items():
             self._packed[dtype] = library[f"unspool_packed_{name}"]
             self._packed[dtype].restype, self._packed[dtype].argtypes = ctypes.c_int64, (ctypes.c_int64,) * 2
             self._pack[dtype] = library[f"unspool_pack_{name}"]
             sizes, pointer = (ctypes.c_int64, ctypes.c_int64), ctypes.c_void_p
             self._pack[dtype].restype, self._pack[dtype].argtypes = None, (*sizes, pointer, *sizes, pointer)
-            self._pack_filters[dtype] = library[f"unspool_pack_filters_{name}"]
-            self._pack_filters[dtype].restype, self._pack_filters[dtype].argtypes = None, (pointer,) * 3
+            self._use_convolutions[name] = library[f"unspool_use_convolutions_{name}"]
+            self._use_convolutions[name].restype, self._use_convolutions[name].argtypes = None, (pointer,) * 2
         self._sums: dict[torch.dtype, Any] = {
             dtype: library[f"unspool_sums_{name}"] for dtype, name in MULTIPLIED.items()
         }
@@ -89,11 +90,20 @@ class Runtime:
         self._pack[dtype](depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
         return panels
 
+    def use_convolutions(self, kind: str, library: ctypes.CDLL) -> None:
+        """Lets loops convolve numbers of a type of C++."""
+        if kind not in self._convolutions:
+            library.unspool_packed_filters.restype = ctypes.c_int64
+            functions = (library.unspool_convolve, library.unspool_correlate)
+            self._use_convolutions[kind](*(ctypes.cast(each, ctypes.c_void_p) for each in functions))
+            self._convolutions[kind] = library
+
     def pack_filters(self, filters: Tensor, how: Tensor) -> Tensor:
         """Filters as convolutions read them; `how` is an `unspool::Convolution`."""
-        filters = filters.contiguous()
-        packed = torch.empty(filters.numel(), dtype=filters.dtype, device=filters.device)
-        self._pack_filters[filters.dtype](how.data_ptr(), filters.data_ptr(), packed.data_ptr())
+        filters, library = filters.contiguous(), self._convolutions[MULTIPLIED[filters.dtype]]
+        count = library.unspool_packed_filters(ctypes.c_void_p(how.data_ptr()))
+        packed = torch.empty(count, dtype=filters.dtype, device=filters.device)
+        library.unspool_pack_filters(*(ctypes.c_void_p(each.data_ptr()) for each in (how, filters, packed)))
         return packed
 
     def pack_search(self, matrix: Tensor) -> list[Tensor]:
@@ -134,18 +144,20 @@ class Runtime:
 
 def runtime_build() -> Build:
     """The runtime on its way."""
-    names = (
-        "functions.h",
-        "loop.h",
-        "products.h",
-        "convolutions.h",
-        "correlations.h",
-        "largest.h",
-        "row_sums.h",
-        "runtime.cpp",
-    )
-    text = header(*names).replace('extern "C" {', 'extern "C" {\n#pragma GCC visibility push(default)')
-    return Build.of(text + "#pragma GCC visibility pop\n")
+    names = ("functions.h", "loop.h", "products.h", "largest.h", "row_sums.h", "runtime.cpp")
+    return Build.of(_exported(header(*names)))
+
+
+def convolution_build(kind: str) -> Build:
+    """Convolutions of numbers of a type of C++ on their way."""
+    names = ("functions.h", "loop.h", "products.h", "convolutions.h", "correlations.h", "convolutions.cpp")
+    return Build.of(_exported(header(*names).replace("ELEMENT", kind)))
+
+
+def _exported(text: str) -> str:
+    """A library's text, with what others may call visible to them."""
+    text = text.replace('extern "C" {', 'extern "C" {\n#pragma GCC visibility push(default)')
+    return text + "#pragma GCC visibility pop\n"
 
 
 def threads() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -92,11 +92,28 @@ def _set_item(x: Tensor, index: Any, new: Any) -> None:
     x[index] = new
 
 
+def _product(func: Any) -> Callable[..., Any]:
+    """A product of matrices; a sparse one that is not too large is multiplied by as a dense one."""
+
+    def product(left: Tensor, right: Tensor, *more: Any, **options: Any) -> Tensor:
+        if more or options or left.layout is torch.strided or left.numel() > MOST_DENSE:
+            return func(left, right, *more, **options)
+        return torch.matmul(left.to_dense(), right)
+
+    return product
+
+
+PRODUCTS = cast(tuple[Any, ...], (torch.sparse.mm, torch.mm, torch.matmul, Tensor.mm, Tensor.matmul))
+MOST_DENSE = 1 << 24
+"""Elements of a sparse matrix that is taken for a dense one."""
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **LAYERS,
     F.softshrink: _softshrink,
     torch.einsum: _einsum,
     Tensor.__setitem__: _set_item,
+    **{func: _product(func) for func in PRODUCTS},
+    Tensor.__matmul__: _product(Tensor.matmul),
     F.bilinear: _bilinear,
     torch.bilinear: _bilinear,
     torch.take_along_dim: _take_along_dim,
