@@ -97,6 +97,19 @@ def test_the_cell_itself_is_called_in_its_own_layout() -> None:
     torch.testing.assert_close(unspool.cell(step, batch_axis=1)(X[:, 0], state), step(X[:, 0], state))
 
 
+def test_an_output_that_is_taken_from_the_state_has_its_rows_first() -> None:
+    _, layers, state = layered(nn.GRU)
+
+    def step(x: Tensor, h: Tensor) -> Tensor:
+        return layers(x[None], h)[1]
+
+    def plain(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        return step(x, h).movedim(1, 0), step(x, h)
+
+    cell = unspool.cell(step, returns="state", batch_axis=1)
+    check(cell, plain, X, state, list(layers.parameters()), axes=1)
+
+
 def test_both_directions_raw_loops_and_saved_states() -> None:
     step, _, state = layered(nn.GRU)
     cell = unspool.cell(step, batch_axis=1)

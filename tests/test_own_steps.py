@@ -560,6 +560,46 @@ def test_decoding_needs_an_output_size() -> None:
     assert outputs.rnn_output.shape == (BATCH, TIME, UNITS)
 
 
+# -- once a sequence --------------------------------------------------------------------------------------------------
+
+
+class Dropped(nn.Module):
+    """A weight that a method masks, which is called what its author liked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raw = nn.Parameter(torch.randn(UNITS, UNITS, dtype=torch.float64))
+        self.masks = 0
+
+    def sample_mask(self) -> None:
+        self.masks += 1
+        self.weight = self.raw * (torch.arange(UNITS) != self.masks)
+
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
+        return torch.tanh(x + h @ self.weight)
+
+
+@pytest.mark.parametrize("batch_axis", [0, 1])
+def test_weights_that_are_made_once_a_sequence(batch_axis: int) -> None:
+    step = Dropped()
+
+    def one(x: Tensor, h: Tensor) -> Tensor:
+        return step(x, h if batch_axis == 0 else h.T).movedim(0, batch_axis)
+
+    cell = unspool.cell(one, returns="state", batch_axis=batch_axis, start_sequence=step.sample_mask)
+    state, x = zeros(UNITS).movedim(0, batch_axis), inputs(UNITS)
+    for masks in (1, 2):
+        outputs, final = unspool.dynamic_rnn(cell, x, LENGTHS, state)
+        assert step.masks == masks
+        expected = by_hand(lambda x, h: (one(x, h).movedim(batch_axis, 0), one(x, h)), x, LENGTHS, state, batch_axis)
+        torch.testing.assert_close((outputs, final), expected)
+        (gradient,) = torch.autograd.grad(outputs.sum(), [step.raw], retain_graph=True)
+        (wanted,) = torch.autograd.grad(expected[0].sum(), [step.raw])
+        torch.testing.assert_close(gradient, wanted)
+        assert unspool.explain(cell, x, LENGTHS, state).planned
+        step.masks = masks
+
+
 # -- mistakes ---------------------------------------------------------------------------------------------------------
 
 
@@ -575,6 +615,7 @@ def test_decoding_needs_an_output_size() -> None:
         (lambda: unspool.cell(print, returns="output"), ValueError, r"returns must be .* or 'state', .* 'output'"),
         (lambda: unspool.cell(print, returns="*output, *state"), ValueError, "with a star before one of them or none"),
         (lambda: unspool.cell(print, takes=3), TypeError, "takes and returns must be strings, but are 3"),
+        (lambda: unspool.cell(print, start_sequence=3), TypeError, "start_sequence must be a function, but is 3"),
         (lambda: unspool.cell(print, batch_axis="1"), ValueError, "batch_axis must be an int or a structure of ints"),
     ],
 )

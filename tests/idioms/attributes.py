@@ -29,6 +29,70 @@ class Spiking(nn.Module):
         return torch.sigmoid(10 * (self.v - 0.5))
 
 
+class Buffered(nn.Module):
+    """A layer that keeps its potential in a buffer, whatever it held before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("v", torch.zeros(0), persistent=False)
+        self.others: tuple[nn.Module, ...] = ()
+
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
+        self.v = 0.9 * h + sum((other(x) for other in self.others), x)
+        self.fired = torch.sigmoid(10 * (self.v - 0.5))
+        return self.fired * self.v
+
+
+class Remembering(nn.Module):
+    """A layer that keeps what it is told to in a dict of its own, and shows it as attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: dict[str, Any] = {"v": 0.0}
+
+    def __getattr__(self, name: str) -> Any:
+        kept = self.__dict__.get("_kept", {})
+        return kept[name] if name in kept else super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kept = self.__dict__.get("_kept", {})
+        if name in kept:
+            kept[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.v = 0.9 * self.v + x
+        return torch.sigmoid(10 * (self.v - 0.5))
+
+
+def _remembered(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    cell.layer.v = h
+    return cell.layer(cell.mixed(x, h)) + cell.layer.v
+
+
+def _noted(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    cell.notes["z"] = torch.sigmoid(cell.mixed(x, h))
+    return cell.notes["z"] * h + (1 - cell.notes["z"])
+
+
+def _stepped_before() -> Step:
+    """A cell whose attributes hold tensors of a batch that it has seen."""
+    cell = Step(_scratch)
+    cell(torch.zeros(2, DEPTH), torch.zeros(2, UNITS))
+    return cell
+
+
+def _closed_over() -> Step:
+    """A step that keeps its potential in a module that is no part of the cell."""
+    layer, mix = Buffered().double(), nn.Linear(DEPTH + UNITS, UNITS).double()
+
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        return torch.tanh(cell.mixed(x, h) + layer(mix(torch.cat([x, h], 1)), h))
+
+    return Step(step)
+
+
 class DropConnect(Step):
     """Weights that are drawn once a sequence."""
 
@@ -80,6 +144,11 @@ class ByList(Step):
 
 idiom("an attribute that is written before it is read", _scratch)
 idiom("a layer that keeps its potential", lambda cell, x, h: cell.spike(cell.mixed(x, h), h), spike=Spiking)
+idiom("a buffer that is written before it is read", lambda cell, x, h: cell.spike(cell.mixed(x, h), h), spike=Buffered)
+idiom("attributes that a layer keeps in a dict", _remembered, layer=Remembering)
+idiom("an entry of a dict that is written before it is read", _noted, notes=dict)
+add("attributes of a step that was run before", _stepped_before)
+add("a buffer behind a closure", _closed_over)
 add("weights drawn once a sequence", DropConnect)
 add("a spectral norm taken once a sequence", SpectralNorm)
 add("weights by a dict", ByDict)

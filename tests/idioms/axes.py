@@ -22,6 +22,14 @@ def _attends_batch_first(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(looked[:, 0])
 
 
+def _heads_in_front(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    slots = torch.stack([h, cell.mixed(x, h), h * h], 1)
+    heads = slots.view(-1, 3, 2, UNITS // 2).permute(2, 0, 1, 3).contiguous().view(-1, 3, UNITS // 2)
+    looked = torch.softmax(heads @ heads.transpose(1, 2), 2) * 1.0  # [heads * rows, slots, slots]
+    looked = (looked @ heads).view(2, -1, 3, UNITS // 2).permute(1, 2, 0, 3).reshape(-1, 3, UNITS)
+    return torch.tanh(looked[:, 1])
+
+
 idiom("a layer on a leading axis", lambda cell, x, h: torch.tanh(cell.mix(torch.cat([x, h], 1)[None])[0]))
 idiom("the last of a leading axis", lambda cell, x, h: torch.stack([h, torch.tanh(cell.mixed(x, h))])[-1])
 idiom("unsqueeze and squeeze in front", lambda cell, x, h: torch.tanh(cell.mixed(x, h).unsqueeze(0)).squeeze(0))
@@ -43,6 +51,7 @@ idiom(
     lambda cell, x, h: cell.layer(torch.stack([h, cell.mixed(x, h)], 1))[:, 1],
     layer=lambda: nn.TransformerEncoderLayer(UNITS, 2, 6, dropout=0.0, batch_first=True),
 )
+idiom("heads in front of the batch", _heads_in_front)
 idiom("rows on the last axis", lambda cell, x, h: torch.tanh(cell.mixed(x, h).t() + h.t()).t())
 idiom("a memory laid out time-major", lambda cell, x, h: torch.tanh(torch.stack([h, cell.mixed(x, h)], 0).mean(0)))
 idiom(

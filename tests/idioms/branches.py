@@ -30,6 +30,13 @@ def _asserts_sizes_and_values(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(cell.mixed(x, h))
 
 
+def _asserts_numbers(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    chosen = torch.zeros_like(h).scatter(1, h.topk(2, 1)[1], 1.0)
+    assert chosen.sum(1).mean().item() == 2
+    assert 0 <= chosen.mean().item() * UNITS - 1 < 2
+    return torch.tanh(cell.mixed(x, h)) * chosen
+
+
 def _mean_of_a_distribution(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     around = Normal(cell.mixed(x, h), 0.1 + h.abs())
     return torch.tanh(around.mean + 0.1 * around.log_prob(h))
@@ -157,6 +164,12 @@ def _draws_for_some(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(cell.mixed(x, h))
 
 
+def _another_law_by_a_number(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    if h.mean().item() > 0:
+        return torch.tanh(cell.mixed(x, h))
+    return cell.mixed(x, h)
+
+
 def _another_law_for_all(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     if h.mean() > 0:
         return torch.tanh(cell.mixed(x, h))
@@ -172,6 +185,7 @@ def _until_small(cell: Any, x: Tensor, h: Tensor) -> Tensor:
 idiom("an assertion on values", _asserts)
 idiom("an error on values", _raises)
 idiom("assertions on sizes and values", _asserts_sizes_and_values)
+idiom("assertions on numbers", _asserts_numbers)
 idiom("a distribution that validates", _mean_of_a_distribution)
 idiom("a reset where any row begins", _resets_where_any)
 idiom("a product unless all rows go on", _multiplies_unless_all)
@@ -190,4 +204,5 @@ REFUSED["a division for some rows"] = Idiom(lambda: Step(_divides_for_some)), "i
 REFUSED["a branch that draws"] = Idiom(lambda: Step(_draws_for_some)), "if first.any():"
 REFUSED["rows picked by a mask"] = Idiom(lambda: Step(_picks_by_a_mask)), "h[done] = h[done] * 2"
 REFUSED["another law for all rows"] = Idiom(lambda: Step(_another_law_for_all)), "if h.mean() > 0:"
+REFUSED["another law by a number"] = Idiom(lambda: Step(_another_law_by_a_number)), "if h.mean().item() > 0:"
 REFUSED["as often as it takes"] = Idiom(lambda: Step(_until_small)), "while h.abs().max() > 1:"

@@ -50,6 +50,28 @@ def _sparse() -> Tensor:
     return torch.diag_embed(torch.arange(1.0, UNITS, dtype=torch.float64), 1).to_sparse()
 
 
+def _picks_one(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    new = torch.tanh(cell.mixed(x, h))
+    return new * new[torch.arange(h.shape[0]), h.argmax(1)][:, None] + h[torch.arange(h.size(0)), -1][:, None]
+
+
+def _picks_several(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    rows, places = torch.arange(0, h.shape[0]).view(-1, 1), h.topk(2, 1).indices
+    new = torch.tanh(cell.mixed(x, h))
+    squares = new.view(-1, 2, 2)
+    return torch.cat([new[rows, places], squares[rows[:, 0], 1, places[:, 0] % 2][:, None], new[rows, -2]], 1)
+
+
+def _puts_by_rows(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    rows, new = torch.arange(h.shape[0]), torch.tanh(cell.mixed(x, h))
+    mask = torch.ones_like(h).index_put_((rows.unsqueeze(1), h.topk(2, 1).indices), torch.zeros(2, dtype=h.dtype))
+    new = new * mask
+    new[rows, h.argmin(1)] = x[:, 0]
+    squares = new.clone().view(-1, 2, 2)
+    squares[rows, h.argmax(1) % 2, :] = 0.5
+    return squares.flatten(1).index_put((rows, h.argmax(1)), h[:, 0], accumulate=True)
+
+
 ON_A_ROW: dict[str, Any] = {
     "cumsum": lambda t: t.cumsum(1),
     "cumprod": lambda t: t.cumprod(1),
@@ -107,6 +129,9 @@ ON_A_ROW: dict[str, Any] = {
 for _name, _function in ON_A_ROW.items():
     idiom(_name, lambda cell, x, h, function=_function: torch.tanh(function(cell.mixed(x, h))))
 
+idiom("an element of each row by its number", _picks_one)
+idiom("elements of each row by its number", _picks_several)
+idiom("elements put into each row by its number", _puts_by_rows)
 idiom("zero_ on a view", _zeroed_in_place)
 idiom("whole numbers divided", _integers)
 idiom("complex numbers", _complex)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.cell_changes.table import made, module
-from tests.impure_cells.table import Cells, Impure, impure, shown
+from tests.impure_cells.table import Cells, Impure, impure, noted, shown
 
 
 @impure
@@ -139,6 +139,38 @@ def counter_in_a_buffer(patch: pytest.MonkeyPatch) -> Cells:
     cell = made(act)
     cell.register_buffer("count", torch.zeros(1, dtype=torch.float64))
     yield Impure(cell, lambda: shown(cell.count))
+
+
+@impure
+def counter_in_a_buffer_that_is_replaced(patch: pytest.MonkeyPatch) -> Cells:
+    def act(self: Any, t: Tensor) -> Tensor:
+        self.count = self.count + 1
+        return t * self.count
+
+    cell = made(act)
+    cell.register_buffer("count", torch.zeros(1, dtype=torch.float64))
+    yield Impure(cell, lambda: shown(cell.count))
+
+
+@impure
+def counter_in_a_buffer_behind_a_closure(patch: pytest.MonkeyPatch) -> Cells:
+    kept = nn.Module()
+    kept.register_buffer("count", torch.zeros(1, dtype=torch.float64))
+
+    def act(self: Any, t: Tensor) -> Tensor:
+        kept.count = kept.count + 1
+        return t * kept.count
+
+    yield Impure(made(act), lambda: shown(kept.count))
+
+
+@impure
+def output_for_somebody_else_in_a_dict(patch: pytest.MonkeyPatch) -> Cells:
+    def act(self: Any, t: Tensor) -> Tensor:
+        self.seen["last"] = torch.tanh(t)
+        return t
+
+    yield Impure(cell := made(act, seen={}), lambda: noted(list(cell.seen.values())))
 
 
 @impure

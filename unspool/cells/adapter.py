@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unspool import sizes
 from unspool.cells.cell import RNNCell
-from unspool.cells.rows_first import check_axes, own_layout
+from unspool.cells.rows_first import check_axes, own_layout, rows_first
 from unspool.cells.torch_cells import TorchCell, is_torch_cell
 from unspool.structure import Structure, describe, flatten, is_leaf
 
@@ -27,6 +27,7 @@ def cell(
     takes: str = INPUT_STATE,
     returns: str = OUTPUT_STATE,
     batch_axis: Any = 0,
+    start_sequence: Callable[[], Any] | None = None,
     name: str | None = None,
 ) -> RNNCell:
     """Makes a cell of a step: a function or a module `step(input, state) -> (output, state)`, in any order.
@@ -59,11 +60,13 @@ def cell(
             the output. A star gathers what is left: `"output, *state"` takes the state from `output, h, c`.
         batch_axis: the axis of the state's tensors that has the rows: an int, or ints in the structure of the state.
             States of shape `[layers, batch, units]` have 1. Initial and final states of loops are in this layout, and
-            so are those of the step.
+            so are those of the step. An output that is taken from the state has its rows first, as all outputs.
+        start_sequence: called before the first step of every loop, for weights that are drawn, masked or computed once
+            a sequence; a method of the module under any name.
         name: the cell's name among TensorFlow's variables.
 
     Raises:
-        TypeError: if `step` cannot be called, is a class or is a cell already.
+        TypeError: if `step` cannot be called, is a class or is a cell already, or `start_sequence` cannot be called.
         ValueError: if `takes` or `returns` is none of these, or a size or an axis is not one.
 
     >>> import torch
@@ -86,12 +89,23 @@ def cell(
     >>> outputs.shape, state.shape
     (torch.Size([5, 6, 4]), torch.Size([2, 5, 4]))
     """
-    plain = (
-        state_size is None and output_size is None and (takes, returns, batch_axis) == (INPUT_STATE, OUTPUT_STATE, 0)
+    plain = (state_size, output_size, start_sequence) == (None, None, None) and (takes, returns, batch_axis) == (
+        INPUT_STATE,
+        OUTPUT_STATE,
+        0,
     )
     if plain and is_torch_cell(step):
         return TorchCell(cast(nn.RNNCellBase, step), name)
-    return StepCell(step, state_size, output_size, takes=takes, returns=returns, batch_axis=batch_axis, name=name)
+    return StepCell(
+        step,
+        state_size,
+        output_size,
+        takes=takes,
+        returns=returns,
+        batch_axis=batch_axis,
+        start_sequence=start_sequence,
+        name=name,
+    )
 
 
 class StepCell(RNNCell):
@@ -106,6 +120,7 @@ class StepCell(RNNCell):
         takes: str = INPUT_STATE,
         returns: str = OUTPUT_STATE,
         batch_axis: Any = 0,
+        start_sequence: Callable[[], Any] | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name=name)
@@ -122,8 +137,11 @@ class StepCell(RNNCell):
             raise TypeError(f"takes and returns must be strings, but are {takes!r} and {returns!r}")
         self._takes = _parts("takes", takes, ("input", "state"))
         self._returns = _parts("returns", returns, ("output", "state"), alone="state")
+        if not (start_sequence is None or callable(start_sequence)):
+            raise TypeError(f"start_sequence must be a function, but is {start_sequence!r}")
         check_axes(batch_axis)
         self.batch_axis = batch_axis
+        self._start = start_sequence
         self.step = step
         self.has_nothing_to_build()
 
@@ -151,10 +169,15 @@ class StepCell(RNNCell):
             leaves = flatten(new_state)
             if not leaves:
                 raise ValueError(f"returns={self.returns!r} takes the output from the state, which is empty")
-            return leaves[0], new_state
+            return flatten(rows_first(new_state, self.batch_axis))[0], new_state
         found = self._split(returned)
         output, new_state = found["output"], found["state"]
         return output, _gathered(new_state, state) if ("state", True) in self._returns else new_state
+
+    def start_sequence(self) -> None:
+        """Calls what is to be called before the first step of a loop."""
+        if self._start is not None:
+            self._start()
 
     def _split(self, returned: Any) -> dict[str, Any]:
         """What a step returned, by the names in `returns`."""

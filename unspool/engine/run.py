@@ -100,7 +100,7 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
     plan = ready.plan
     if lengths is not None and plan.trace.other_containers is not None:
         raise CannotPlanError.of(plan.trace.other_containers)
-    operands = Operands(list(ready.weights.values()), leaves, flatten(request.state), list(ready.row_buffers.values()))
+    operands = Operands(_weights(ready), leaves, flatten(request.state), list(ready.row_buffers.values()))
     tensors = operands.flat()
     layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
     if layout.steps == 0:
@@ -123,6 +123,12 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
     if not options.parallel_iterations and call.largest_beside >= LARGE_ROW:
         call = replace(call, chunk=max(1, min(call.chunk, CHUNK_BYTES // (call.largest_beside * batch_size))))
     return call, tensors
+
+
+def _weights(ready: Ready) -> list[Tensor]:
+    """The weights, without the history of those that get no gradient: an attribute may keep what a step once made."""
+    each = zip(ready.weights.values(), ready.plan.trace.d_weights, strict=True)
+    return [weight if found is not None or weight.grad_fn is None else weight.detach() for weight, found in each]
 
 
 def _replay(request: Request, ready: Ready, layout: Layout, steps: int) -> Replay:

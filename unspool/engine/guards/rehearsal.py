@@ -22,9 +22,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.names import FIXED, NUMPY, TORCH, is_fixed, is_library
 from unspool.engine.guards.slots import atom
+from unspool.engine.guards.written import Written
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason, line_of_frame
 
 # fmt: off
@@ -54,14 +54,14 @@ TRANSPARENT = (f"{TORCH}/__init__.py", f"{TORCH}/backends/", f"{TORCH}/random.py
 
 
 def rehearse(
-    run: Callable[[], Any], reached: dict[int, types.CodeType], written: Callable[[], Sequence[tuple[Any, str]]]
-) -> Sequence[tuple[Any, str]]:
-    """Runs a step twice, and once more if it writes attributes; returns those, all of which are scratch.
+    run: Callable[[], Any], reached: dict[int, types.CodeType], written: Callable[[], Sequence[Written]]
+) -> Sequence[Written]:
+    """Runs a step twice, and once more if it writes to places; returns those, all of which are scratch.
 
     Args:
         run: the step, with tensors that have no values.
         reached: the code that its fingerprint has reached, by identity.
-        written: the attributes that are not as they were before the step ran; raises if something else is not.
+        written: the places that are not as they were before the step ran; raises if something else is not.
 
     Raises:
         CannotPlanError: if it is not the same both times, or does something besides.
@@ -71,45 +71,38 @@ def rehearse(
         first = _record(run)
     witness.check()  # the step may have caught the error
     second = _record(run)
-    attributes = written()
-    read = {name for code in reached.values() for name in loaded_by(code)} if attributes else set[str]()
-    are_read = all(name in read for _, name in attributes)
-    if attributes and not (are_read and first == second and _are_scratch(run, attributes, first)):
-        named = ", ".join(name for _, name in attributes[:3])
-        more = f" and {len(attributes) - 3} more" if len(attributes) > 3 else ""
+    places = written()
+    read = {name for code in reached.values() for name in loaded_by(code)} if places else set[str]()
+    are_read = all(place.name in read for place in places)
+    if places and not (are_read and first == second and _are_scratch(run, places, first)):
+        named = ", ".join(map(str, places[:3]))
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}{more}")
     if first != second:
         raise CannotPlanError(
             Code.IMPURE, "the step does not compute the same twice, so that a plan would repeat one of its ways"
         )
-    return attributes
-
-
-def written_attributes(now: Fingerprint, before: Fingerprint) -> list[tuple[Any, str]] | None:
-    """The attributes of objects that are not as they were; None if anything else is not either."""
-    places = now.changed(before.key)
-    known = [(now.nodes[number].value, slot) for number, slot in places if number < len(now.nodes)]
-    plain = all(slot in getattr(value, "__dict__", ()) and not isinstance(value, type) for value, slot in known)
-    return known if plain and len(known) == len(places) else None
-
-
-def is_among(attributes: Sequence[tuple[Any, str]], owner: Any, name: str) -> bool:
-    """Whether an attribute is one of these; objects are told by identity."""
-    return any(each is owner and other == name for each, other in attributes)
+    return places
 
 
 def loaded_by(code: types.CodeType) -> Iterator[str]:
-    """The names of attributes that code reads."""
-    return (each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_ATTR", "LOAD_METHOD"))
+    """The names that code reads: of attributes, and of keys as `kept["h"]`."""
+    last = None
+    for each in dis.get_instructions(code):
+        if each.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            yield each.argval
+        elif (each.opname == "BINARY_SUBSCR" or each.argrepr == "[]") and isinstance(last, str):
+            yield last
+        last = each.argval if each.opname == "LOAD_CONST" else None
 
 
-def _are_scratch(run: Callable[[], Any], attributes: Sequence[tuple[Any, str]], expected: list[Any]) -> bool:
-    """Whether a step does the same when attributes that it writes hold nothing of any use before.
+def _are_scratch(run: Callable[[], Any], places: Sequence[Written], expected: list[Any]) -> bool:
+    """Whether a step does the same when places that it writes to hold nothing of any use before.
 
     What it writes and never reads is not scratch, but meant for somebody else, who would find it only at first.
     """
-    for owner, name in attributes:
-        owner.__dict__[name] = Unread()
+    for place in places:
+        place.kept[place.name] = Unread()
     try:
         return _record(run) == expected
     except Exception:
@@ -117,7 +110,7 @@ def _are_scratch(run: Callable[[], Any], attributes: Sequence[tuple[Any, str]], 
 
 
 class Unread:
-    """What an attribute holds that is written before it is read: whoever looks at it gets an error."""
+    """What a place holds that is written before it is read: whoever looks at it gets an error."""
 
     def __getattribute__(self, name: str) -> Any:
         raise AttributeError(f"{name} of an attribute that was not written yet")

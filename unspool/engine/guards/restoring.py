@@ -9,8 +9,12 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
+from torch import nn
 
 from unspool.engine.guards.fingerprint import Fingerprint
+
+REGISTERED = ("_parameters", "_buffers", "_modules")
+"""The attributes of a module that hold what is registered."""
 
 
 @contextmanager
@@ -42,6 +46,8 @@ def _contents(value: Any, names: tuple[str, ...]) -> Any:
         return {name: value.__dict__[name] for name in names if name in value.__dict__}
     if isinstance(value, type):
         return dict(value.__dict__)
+    if isinstance(value, nn.Module):
+        return (dict(value.__dict__), {kind: dict(value.__dict__[kind]) for kind in REGISTERED})
     return dict(value.__dict__) if hasattr(value, "__dict__") else None
 
 
@@ -72,9 +78,19 @@ def _put_back(value: Any, contents: Any) -> None:
                 setattr(value, name, contents[name])
             elif not name.startswith("__"):
                 delattr(value, name)
-    elif _is_changed([*value.__dict__, *value.__dict__.values()], [*contents, *contents.values()]):
-        value.__dict__.clear()
-        value.__dict__.update(contents)
+    elif isinstance(value, nn.Module):
+        own, registered = contents
+        _put_back_dict(value.__dict__, own)
+        for kind, each in registered.items():
+            _put_back_dict(value.__dict__[kind], each)
+    else:
+        _put_back_dict(value.__dict__, contents)
+
+
+def _put_back_dict(own: dict[str, Any], contents: dict[str, Any]) -> None:
+    if _is_changed([*own, *own.values()], [*contents, *contents.values()]):
+        own.clear()
+        own.update(contents)
 
 
 def _put_back_names(own: dict[str, Any], contents: dict[str, Any], names: tuple[str, ...]) -> None:

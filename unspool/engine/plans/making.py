@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.generators import generators_restored
 from unspool.engine.guards.nodes import CannotGuardError
-from unspool.engine.guards.rehearsal import is_among, rehearse, written_attributes
+from unspool.engine.guards.rehearsal import rehearse
 from unspool.engine.guards.restoring import restored
+from unspool.engine.guards.written import Written, written_places
 from unspool.engine.plans.checks import named_modules
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, why
@@ -101,19 +102,19 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
     """The plan of a copy of the cell, which is left as it was."""
     before = fingerprint_of(stand_in)
     with restored(before), generators_restored() as drawn:
-        scratch: list[tuple[Any, str]] = []
+        scratch: list[Written] = []
 
-        def written() -> Sequence[tuple[Any, str]]:
+        def written() -> Sequence[Written]:
             if sources := drawn():
                 message = f"the step draws from {' and '.join(sources)}, which a plan would do only once"
                 raise CannotPlanError(Code.IMPURE, message)
             now = fingerprint_of(stand_in)
-            attributes = written_attributes(now, before)
-            if attributes is None:
+            places = written_places(now, before)
+            if places is None:
                 changes = now.differences(before)
                 named = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
                 raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}")
-            return attributes
+            return places
 
         def rehearsed(run: Callable[[], Any]) -> None:
             scratch[:] = rehearse(run, before.codes, written)
@@ -122,7 +123,7 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
         while True:
             try:
                 traced = trace(stand_in, spec, rehearsed, apart)
-                backwards = [name for owner, name in written() if not is_among(scratch, owner, name)]
+                backwards = [str(place) for place in written() if not place.is_among(scratch)]
                 if backwards:  # by code that runs backward
                     raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {', '.join(backwards[:3])}")
             except CannotPlanError:

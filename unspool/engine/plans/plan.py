@@ -13,7 +13,7 @@ from unspool.engine.emit.python import as_python
 from unspool.engine.execute.parts import Values
 from unspool.engine.execute.phase import Phase
 from unspool.engine.ir.program import lower_part
-from unspool.engine.partition.interleaved import copy_views
+from unspool.engine.partition.interleaved import copy_views, make_whole
 from unspool.engine.partition.outer_products import OuterSum, outer_sums
 from unspool.engine.partition.residuals import row_bytes, values_to_keep
 from unspool.engine.partition.split import Part, split
@@ -67,6 +67,7 @@ class Plan:
         self.labels = follow_rows(traced.graph, traced.rows)
         per_row = [*traced.outputs, *traced.new_state, *traced.d_inputs, *traced.d_state]
         check_result_rows(self.labels, per_row, traced.d_weights)
+        make_whole(traced.graph, self.labels, traced.rows)
         copy_views(traced.graph, self.labels)
         self.draws = _draws(traced, self.labels)
         fixed = len(traced.weights) + len(traced.inputs)

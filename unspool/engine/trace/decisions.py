@@ -1,6 +1,7 @@
 """Decisions by values: a step that only checks some is traced as if all is well; one that branches, if rows can.
 
-While a step is traced there are no values. So whenever it asks a tensor for a yes or no, both answers are tried. If all
+While a step is traced there are no values. So whenever it asks a tensor for a yes or no, or compares a number that it
+reads from one, both answers are tried. If all
 ways but one end in an error, what is asked are checks, and the way that is left is the step. If several come to an end,
 one of them may serve all (branches.py); else the values decide what is computed for rows together.
 """
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import SymBool, SymInt, Tensor
+from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.overrides import TorchFunctionMode
 
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code
@@ -41,21 +42,58 @@ class Decisions(TorchFunctionMode):
         """The tensor that was asked about, or None if there were several."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        asks = _is_question(func, args)
+        asks, reads = _is_question(func, args), func in READS and args[0].dim() == 0
         try:
             result: Any = func(*args, **(kwargs or {}))
         except Exception as error:
-            if not asks or type(error).__name__ not in DATA_DEPENDENT:
+            if not (asks or reads) or type(error).__name__ not in DATA_DEPENDENT:
                 raise
         else:
-            if not asks or not isinstance(result, SymBool | SymInt):
+            if not (asks or reads) or not isinstance(result, SymBool | SymInt | SymFloat):
                 return result
+        return self.answer(args[0] if len(args) == 1 else None) if asks else Number(self, place_now())
+
+    def answer(self, predicate: Tensor | None = None) -> bool:
+        """The answer to the next question."""
         number = len(self.asked)
         self.asked.append(place_now())
-        self.predicates.append(args[0] if len(args) == 1 else None)
+        self.predicates.append(predicate)
         if number == MOST_QUESTIONS:  # it may go on until the answer is no
             raise _refused(self.asked[-1])
         return self._answers[number] if number < len(self._answers) else True
+
+
+class Number:
+    """A number that a step reads from a tensor without values: it may be compared, which asks for a yes or no.
+
+    Args:
+        decisions: who answers.
+        place: where it was read.
+    """
+
+    def __init__(self, decisions: Decisions, place: Place | None) -> None:
+        self._decisions, self._place = decisions, place
+
+    def __bool__(self) -> bool:
+        return self._decisions.answer()
+
+    def _computed(self, *others: Any) -> Number:
+        if not all(isinstance(each, Number | int | float) for each in others):
+            raise _refused(self._place)
+        return self
+
+    def _used(self, *_: Any, **__: Any) -> Any:
+        raise _refused(self._place)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _computed
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __neg__ = __abs__ = _computed
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _computed  # pyright: ignore[reportAssignmentType]
+    __float__ = __int__ = __index__ = __hash__ = __round__ = __array__ = _used
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given: list[Any] = [*args, *(kwargs or {}).values()]
+        raise _refused(next((each._place for each in given if isinstance(each, Number)), place_now()))
 
 
 @dataclass(frozen=True)
@@ -137,6 +175,7 @@ def _is_question(func: Any, args: Sequence[Any]) -> bool:
     return func in QUESTIONS
 
 
+READS: set[Any] = {Tensor.item, Tensor.tolist}
 QUESTIONS: set[Any] = {
     Tensor.__bool__,
     Tensor.is_nonzero,

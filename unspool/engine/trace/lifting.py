@@ -25,7 +25,8 @@ class Lifted:
         self._cell, self.output_size = cell, cell.output_size
         own = {**weights_of(cell), **reached}
         self.stand_ins = StandIns({id(each): weights[name] for name, each in own.items() if name in weights})
-        by_name = _registered(cell).keys() - _of_recurrent_layers(cell)
+        by_name = {name for name, each in _registered(cell).items() if each is reached.get(name, each)}
+        by_name -= _of_recurrent_layers(cell)
         self._weights = {name: weight for name, weight in weights.items() if name in by_name}
         self.output: Structure = None
 
@@ -34,10 +35,18 @@ class Lifted:
         if not isinstance(self._cell, nn.Module):
             returned: Any = self._cell(inputs, state)
         else:
-            returned = torch.func.functional_call(self._cell, self._weights, (inputs, state), tie_weights=False)
+            seen = dict(self._weights)
+            returned = torch.func.functional_call(self._cell, seen, (inputs, state), tie_weights=False)
+            self._keep({name: each for name, each in seen.items() if each is not self._weights[name]})
         if issubclass(type(returned), tuple | list) and len(returned):  # else the caller says what is wrong
             self.output = returned[0]
         return returned
+
+    def _keep(self, rebound: dict[str, Tensor]) -> None:
+        """Leaves buffers that the step has replaced as a call of the cell would."""
+        for name, each in rebound.items():
+            owner, _, own = name.rpartition(".")
+            self._cell.get_submodule(owner)._buffers[own] = each
 
 
 class StandIns(TorchFunctionMode):

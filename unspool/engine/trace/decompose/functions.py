@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from unspool.engine.trace.decompose.recurrent_layers import LAYERS
+from unspool.engine.trace.decompose.row_numbers import RowNumbers
 
 
 def _einsum(*args: Any) -> Tensor:
@@ -22,9 +23,18 @@ def _einsum(*args: Any) -> Tensor:
 class OpenLayers(TorchFunctionMode):
     """Computes functions of torch's that are one operation, or look at the number of rows, by their equations."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = RowNumbers()
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        known: Any = FUNCTIONS.get(func, func)
-        return known(*args, **(kwargs or {}))
+        options: Any = kwargs or {}
+        done, result = self._numbers.call(func, args, options)
+        if not done:
+            known: Any = FUNCTIONS.get(func, func)
+            result = known(*args, **options)
+            self._numbers.note(func, args, result)
+        return result
 
 
 def _softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:

@@ -1,0 +1,108 @@
+"""Indices that begin with the number of each row: `x[torch.arange(x.shape[0]), i]` picks within rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import SymInt, Tensor
+
+Function = Callable[..., Any]
+
+
+class RowNumbers:
+    """Knows the tensors of a step that are the numbers of the rows, `[rows]` or `[rows, 1, ...]`."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Tensor] = {}  # alive, so that identities are not used again
+
+    def note(self, func: Function, args: Sequence[Any], result: Any) -> None:
+        """Takes a result down if it is the numbers of the rows."""
+        if func is torch.arange:
+            found = len([each for each in args if each.__class__ is not int or each != 0]) == 1
+        else:
+            found = func in KEEPS and bool(args) and self._is_known(args[0])
+        if found and _has_rows(result) and all(size.__class__ is int and size == 1 for size in result.shape[1:]):
+            self._known[id(result)] = result
+
+    def call(self, func: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+        """Whether a call picks or puts elements of each row by its number, and then what it returns."""
+        if func is Tensor.__getitem__:
+            within = self._within(*args)
+            return (False, None) if within is None else (True, _picked(args[0], within))
+        return self._put(func, *args, **kwargs) if func in PUTS else (False, None)
+
+    def _put(self, func: Function, x: Tensor, indices: Any, values: Any, accumulate: bool = False) -> tuple[bool, Any]:
+        within = self._within(x, indices)
+        if not within:
+            return False, None
+        result = _put(x, within, torch.as_tensor(values, dtype=x.dtype, device=x.device), accumulate)
+        return True, result if func in (Tensor.index_put, torch.index_put) else x.copy_(result)
+
+    def _is_known(self, given: Any) -> bool:
+        return id(given) in self._known
+
+    def _within(self, x: Any, index: Any) -> list[Tensor] | None:
+        """The indices within a row, all with the rows on their first axis; None if that is not how `index` begins."""
+        indices: list[Any] = list(cast(Any, index)) if isinstance(index, tuple | list) else [index]
+        while len(indices) > 1 and (indices[-1] is Ellipsis or _is_all(indices[-1])):
+            indices.pop()
+        if not (indices and self._is_known(indices[0]) and _has_rows(x) and len(indices) <= x.dim()):
+            return None
+        rows, *others = indices
+        if not (all(_is_place(each, rows) for each in others) if others else rows.dim() == 1):
+            return None
+        return [torch.as_tensor(each, dtype=torch.int64, device=x.device).expand(_shape(each, rows)) for each in others]
+
+
+def _has_rows(given: Any) -> bool:
+    """Whether the first axis of a tensor is that of the rows."""
+    rows: Any = given.shape[0] if isinstance(given, Tensor) and given.dim() else None
+    return isinstance(rows, SymInt) and bool(cast(Any, rows).node.expr.is_Symbol)
+
+
+def _is_place(given: Any, rows: Tensor) -> bool:
+    if isinstance(given, Tensor):
+        return given.dtype in (torch.int64, torch.int32) and given.dim() == rows.dim() and _has_rows(given)
+    return given.__class__ is int
+
+
+def _shape(given: Any, rows: Tensor) -> Any:
+    return given.shape if isinstance(given, Tensor) else rows.shape
+
+
+def _is_all(index: Any) -> bool:
+    return isinstance(index, slice) and index == slice(None)
+
+
+def _flat(x: Tensor, within: Sequence[Tensor]) -> tuple[Tensor, Tensor, list[Any]]:
+    """A tensor with the indexed axes as one, the places on it, and the shape of what they pick."""
+    places = cast(Any, torch.broadcast_tensors)(*within)
+    rest: list[Any] = list(x.shape[1 + len(within) :])
+    place: Any = 0
+    for each, size in zip(places, x.shape[1:], strict=False):
+        place = place * size + torch.where(each < 0, each + size, each)
+    flat = place.reshape(place.shape[0], -1, *[1] * len(rest))
+    return x.flatten(1, len(within)), flat.expand(-1, -1, *rest), [*place.shape, *rest]
+
+
+def _picked(x: Tensor, within: Sequence[Tensor]) -> Tensor:
+    if not within:
+        return x.clone()
+    inner, places, shape = _flat(x, within)
+    return inner.gather(1, places).reshape(shape)
+
+
+def _put(x: Tensor, within: Sequence[Tensor], values: Tensor, accumulate: bool) -> Tensor:
+    inner, places, shape = _flat(x, within)
+    new = values.expand(shape).reshape(places.shape)
+    return (inner.scatter_add(1, places, new) if accumulate else inner.scatter(1, places, new)).reshape(x.shape)
+
+
+PUTS: set[Any] = {Tensor.__setitem__, Tensor.index_put_, Tensor.index_put, torch.index_put}
+KEEPS: set[Any] = {
+    *(Tensor.unsqueeze, torch.unsqueeze, Tensor.view, Tensor.reshape, torch.reshape, Tensor.to, Tensor.long),
+    *(Tensor.clone, Tensor.contiguous, Tensor.__getitem__),
+}
+"""What hands on the numbers of rows, if it has as many elements."""
