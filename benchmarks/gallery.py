@@ -1,8 +1,9 @@
 """Training every cell of `unspool.gallery`: `dynamic_rnn` against the Python loop over the same step.
 
-On one and on two threads. The first call at one thread is one with nothing compiled beforehand: the compile cache is an
-empty folder. What is loaded once a process, as the tracer is, has been loaded. `about` has the part of a first call in
-which it waited for the compiler, and who runs the core of the loop.
+On one and on two threads. The first call at one thread is one with nothing of the cell's compiled beforehand: the
+compile cache starts as an empty folder. What is loaded once a process, as the tracer is, and compiled once a machine,
+the runtime of all loops, is there. `about` has the part of a first call in which it waited for the compiler, and who
+runs the core of the loop.
 """
 
 from __future__ import annotations
