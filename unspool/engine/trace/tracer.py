@@ -55,17 +55,7 @@ def trace(
     sizes = AnyRows()
     mode = RememberingMode(shape_env=sizes, allow_non_fake_inputs=True)
     rows, step = mode.make_rows(), _Step(cell, spec)
-    # A graph that was traced in inference mode could not be used outside of it.
-    # And what the caller wants to do with saved tensors it does not want to do with the tracer's.
-    nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
-    with (
-        torch.inference_mode(False),
-        torch.no_grad(),
-        _autocast_without_cache(),
-        nothing,
-        optimized_execution(False),  # scripted functions call one operation after another, every time
-        without_reports(),
-    ):
+    with _apart_from_the_caller(), without_reports():
         if rehearse is not None:
             _rehearse(step, rehearse)
         elif step.outputs is None:
@@ -236,6 +226,21 @@ def _gradients(ends: list[tuple[Tensor, Tensor]], sources: list[Tensor]) -> list
 def _is_literal(node: fx.Node) -> bool:
     """Whether a tensor was made of numbers in the step: torch marks its first use."""
     return all(user.target in (aten.lift_fresh_copy.default, aten.lift_fresh.default) for user in node.users)
+
+
+@contextmanager
+def _apart_from_the_caller() -> Generator[None, None, None]:
+    """Keeps from a trace what the caller has set for its own tensors and graphs."""
+    # What the caller wants to do with saved tensors it does not want to do with the tracer's.
+    nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
+    with (
+        torch.inference_mode(False),  # a graph that was traced in it could not be used outside of it
+        torch.no_grad(),
+        _autocast_without_cache(),
+        nothing,
+        optimized_execution(False),  # scripted functions call one operation after another, every time
+    ):
+        yield
 
 
 @contextmanager
