@@ -123,6 +123,7 @@ def settle(run: Callable[[Decisions], Recorder]) -> list[bool]:
     ways: list[list[bool]] = [[]]
     ends: list[Way] = []
     failure: Exception | None = None
+    asked = -1
     while ways:
         answers = ways.pop()
         decisions = Decisions(answers)
@@ -133,7 +134,10 @@ def settle(run: Callable[[Decisions], Recorder]) -> list[bool]:
         except Exception as error:
             if type(error).__name__ in DATA_DEPENDENT or isinstance(error, NotImplementedError):
                 raise
-            failure, recorded = failure or error, None
+            # Of several, the one that came furthest: others are answers to checks that must fail.
+            if len(decisions.asked) > asked:
+                failure, asked = error, len(decisions.asked)
+            recorded = None
         taken = answers + [True] * (len(decisions.asked) - len(answers))
         ways += [[*taken[:k], False] for k in range(len(answers), len(taken))]
         if recorded is not None:
