@@ -93,7 +93,7 @@ def test_the_reason_is_the_error_behind_the_checks() -> None:
 
     def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
         assert torch.isfinite(x).all()
-        assert torch.isfinite(h).all()
+        assert not torch.isnan(h).any()
         return torch.tanh(cell.mixed(x, h)).reshape(-1, 7)
 
     reason = reason_of(step)
