@@ -88,6 +88,19 @@ def test_a_way_that_cannot_be_traced_is_no_check() -> None:
     assert reason_of(step).code is Code.VALUES
 
 
+def test_the_reason_is_the_error_behind_the_checks() -> None:
+    """Not an assertion that fails at one of its answers."""
+
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        assert torch.isfinite(x).all()
+        assert not torch.isnan(h).any()
+        return torch.tanh(cell.mixed(x, h)).reshape(-1, 7)
+
+    reason = reason_of(step)
+    assert reason.code is Code.NOT_TRACED
+    assert reason.line.text == "return torch.tanh(cell.mixed(x, h)).reshape(-1, 7)"
+
+
 def test_a_loop_until_something_is_small_is_refused_in_time() -> None:
     def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
         while (h.abs() > 1).any():

@@ -7,9 +7,16 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.distributions import Categorical, Normal, OneHotCategoricalStraightThrough
+from torch.distributions import Categorical, Normal, OneHotCategorical, OneHotCategoricalStraightThrough
 
 from tests.idioms.table import UNITS, idiom
+
+
+def _several_categorical(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    each = OneHotCategorical(logits=cell.mixed(x, h).reshape(-1, 2, UNITS // 2))
+    drawn = each.sample()
+    drawn += each.probs - each.probs.detach()
+    return torch.tanh(drawn.flatten(1) + h)
 
 
 def _categorical(cell: Any, x: Tensor, h: Tensor) -> Tensor:
@@ -32,6 +39,7 @@ idiom(
     draws=True,
 )
 idiom("a categorical distribution", _categorical, draws=True)
+idiom("several categorical distributions a row", _several_categorical, draws=True)
 idiom("a one-hot distribution, straight through", _one_hot, draws=True)
 idiom("multinomial", _multinomial, draws=True)
 idiom("gumbel softmax", lambda cell, x, h: F.gumbel_softmax(cell.mixed(x, h), hard=True), draws=True)

@@ -9,6 +9,7 @@ docs/internals.md has the induction.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from torch import fx
 
@@ -79,11 +80,18 @@ def _label(node: Node, labels: dict[Node, Label], rows: Node) -> Label:
         if (op is not None and op.shape_at == 0) or node.target is aten.expand.default:
             found = axis_in(value(node))
             assert found is not None
-            if str(value(node).shape[found.index]) != str(value(rows)):
-                raise MixedError("makes several entries for each row")
-            return found
+            return Axis(found.index, 1, _entries(value(node).shape[found.index], value(rows)))
         raise MixedError("makes rows from what has none")
     return _apply_rule(node, labels)
+
+
+def _entries(size: Any, rows: Any) -> int:
+    """How many entries each row gets of a size; they lie next to each other, as in `[rows * entries]`."""
+    expression, row = size.node.expr, rows.node.expr
+    times = expression.coeff(row, 1)
+    if not times.is_Integer or times * row != expression:
+        raise MixedError("makes a number of entries that is no multiple of the rows")
+    return int(times)
 
 
 def _apply_rule(node: Node, labels: dict[Node, Label]) -> Label:

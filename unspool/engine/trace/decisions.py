@@ -16,7 +16,7 @@ import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.overrides import TorchFunctionMode
 
-from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code
+from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, line_of
 from unspool.engine.trace.branches import quantifier, serves
 from unspool.engine.trace.recorder import Recorder
 from unspool.engine.trace.user_lines import Place, line_at, place_now
@@ -123,6 +123,7 @@ def settle(run: Callable[[Decisions], Recorder]) -> list[bool]:
     ways: list[list[bool]] = [[]]
     ends: list[Way] = []
     failure: Exception | None = None
+    reached = (0, False)
     while ways:
         answers = ways.pop()
         decisions = Decisions(answers)
@@ -133,7 +134,11 @@ def settle(run: Callable[[Decisions], Recorder]) -> list[bool]:
         except Exception as error:
             if type(error).__name__ in DATA_DEPENDENT or isinstance(error, NotImplementedError):
                 raise
-            failure, recorded = failure or error, None
+            # Of several, the one that came furthest: others are answers to checks that must fail.
+            furthest = (len(decisions.asked), _place_of(error) not in decisions.asked[-1:])
+            if furthest >= reached:
+                failure, reached = error, furthest
+            recorded = None
         taken = answers + [True] * (len(decisions.asked) - len(answers))
         ways += [[*taken[:k], False] for k in range(len(answers), len(taken))]
         if recorded is not None:
@@ -162,6 +167,11 @@ def _serving(ends: list[Way], number: int) -> Way:
         if asked and asked.serving is answer and serves(ways[answer].recorded, asked, ways[not answer].recorded):
             return ways[answer]
     raise _refused(first.asked[number])
+
+
+def _place_of(error: Exception) -> Place | None:
+    line = line_of(error)
+    return line and (line.file, line.number)
 
 
 def _refused(place: Place | None) -> CannotPlanError:

@@ -69,8 +69,18 @@ def _multinomial(weights: Tensor, samples: int, replacement: bool = False, *, ge
     """A race of exponential clocks, the numbers that torch draws too: they do not depend on the weights."""
     if generator is not None or (replacement and samples > 1):
         return NotImplemented
-    raced = weights / torch.empty_like(weights).exponential_(1)
+    raced = weights / _with_rows_in_front(weights).exponential_(1).reshape(weights.shape)
     return raced.argmax(-1, keepdim=True) if samples == 1 else raced.topk(samples).indices
+
+
+def _with_rows_in_front(like: Tensor) -> Tensor:
+    """An empty tensor with as many entries, those of a row apart from the rows, `[rows, entries, ...]`: for draws."""
+    size: Any = like.shape[0]
+    times: Any = cast(Any, size).node.expr.as_coeff_Mul()[0] if isinstance(size, torch.SymInt) else 1
+    if times == 1 or not times.is_Integer:
+        return torch.empty_like(like)
+    shape: list[Any] = [size // int(times), int(times), *like.shape[1:]]
+    return like.new_empty(shape)
 
 
 def _bernoulli(likely: Tensor, *, generator: Any = None) -> Tensor:
