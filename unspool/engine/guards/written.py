@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 from torch import nn
 
 from unspool.engine.guards.fingerprint import TENSOR, Fingerprint
+from unspool.engine.guards.nodes import joined
 
 
 class Written(NamedTuple):
@@ -17,18 +18,20 @@ class Written(NamedTuple):
         owner: the object that has it.
         name: the attribute, or the key if the object is a dict.
         kept: the dict that holds it, under that name.
+        path: how people refer to the object.
     """
 
     owner: Any
     name: Any
     kept: dict[Any, Any]
+    path: str
 
     def is_among(self, others: Sequence[Written]) -> bool:
         """Whether it is one of these; objects are told by identity."""
         return any(each.owner is self.owner and each.name == self.name for each in others)
 
     def __str__(self) -> str:
-        return f"[{self.name!r}]" if self.kept is self.owner else self.name
+        return joined(self.path, f"[{self.name!r}]" if self.kept is self.owner else self.name)
 
 
 def written_places(now: Fingerprint, before: Fingerprint) -> list[Written] | None:
@@ -36,16 +39,17 @@ def written_places(now: Fingerprint, before: Fingerprint) -> list[Written] | Non
     places = [
         (now.nodes[number].value if number < len(now.nodes) else None, slot) for number, slot in now.changed(before.key)
     ]
-    found = _known(places)
+    paths = {id(node.value): node.path for node in now.nodes}
+    found = _known(places, paths)
     # A new object comes between those that were found before, and all that follow have other numbers: then places are
     # told by who has them.
-    return _known(_changed(now, before)) if found is None else found
+    return _known(_changed(now, before), paths) if found is None else found
 
 
-def _known(places: Sequence[tuple[Any, str]]) -> list[Written] | None:
+def _known(places: Sequence[tuple[Any, str]], paths: dict[int, str]) -> list[Written] | None:
     found: list[Written] = []
     for owner, slot in places:
-        place = _written(owner, slot)
+        place = _written(owner, slot, paths.get(id(owner), ""))
         if place is None:
             return None
         if not place.is_among(found):
@@ -53,16 +57,16 @@ def _known(places: Sequence[tuple[Any, str]]) -> list[Written] | None:
     return found
 
 
-def _written(owner: Any, slot: str) -> Written | None:
+def _written(owner: Any, slot: str, path: str) -> Written | None:
     if isinstance(owner, type):
         return None
     if owner.__class__ is dict:
         keys = cast("dict[Any, Any]", owner)
         key = next((key for key in keys if slot in (f"[{key!r}]", f" key {key!r}")), None)
-        return None if key is None else Written(owner, key, owner)
+        return None if key is None else Written(owner, key, owner, path)
     own: dict[str, Any] = getattr(owner, "__dict__", {})
     kept = own["_buffers"] if isinstance(owner, nn.Module) and slot in own["_buffers"] else own
-    return Written(owner, slot, kept) if slot in kept else None
+    return Written(owner, slot, kept, path) if slot in kept else None
 
 
 def _changed(now: Fingerprint, before: Fingerprint) -> list[tuple[Any, str]]:
