@@ -4,23 +4,57 @@
 // NaN stays NaN, infinities go where the limits are.
 #pragma once
 
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <type_traits>
+#include <stdint.h>
 
 namespace unspool {
 
+// Libm's functions by their builtin names, in both widths. No header of the standard library is included here or in
+// loop.h: <cmath> alone takes longer to parse than most modules take to compile, and every new cell waits for that.
+#define UNSPOOL_OF_ONE(name)                                    \
+  inline float name(float x) { return __builtin_##name##f(x); } \
+  inline double name(double x) { return __builtin_##name(x); }
+#define UNSPOOL_OF_TWO(name)                                                \
+  inline float name(float x, float y) { return __builtin_##name##f(x, y); } \
+  inline double name(double x, double y) { return __builtin_##name(x, y); }
+
 // What texts of operations call besides the functions below. CUDA has all of them under the same names, in
 // emit/cuda/functions.h.
-using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atan2, std::atanh, std::cbrt, std::ceil, std::cos,
-    std::cosh, std::erf, std::erfc, std::exp2, std::fabs, std::floor, std::fmod, std::hypot, std::log10, std::log2,
-    std::nearbyint, std::pow, std::sin, std::sinh, std::sqrt, std::tan, std::trunc;
+UNSPOOL_OF_ONE(acos)
+UNSPOOL_OF_ONE(acosh)
+UNSPOOL_OF_ONE(asin)
+UNSPOOL_OF_ONE(asinh)
+UNSPOOL_OF_ONE(atan)
+UNSPOOL_OF_TWO(atan2)
+UNSPOOL_OF_ONE(atanh)
+UNSPOOL_OF_ONE(cbrt)
+UNSPOOL_OF_ONE(ceil)
+UNSPOOL_OF_TWO(copysign)
+UNSPOOL_OF_ONE(cos)
+UNSPOOL_OF_ONE(cosh)
+UNSPOOL_OF_ONE(erf)
+UNSPOOL_OF_ONE(erfc)
+UNSPOOL_OF_ONE(exp2)
+UNSPOOL_OF_ONE(fabs)
+UNSPOOL_OF_ONE(floor)
+UNSPOOL_OF_TWO(fmod)
+UNSPOOL_OF_TWO(hypot)
+UNSPOOL_OF_ONE(log10)
+UNSPOOL_OF_ONE(log2)
+UNSPOOL_OF_ONE(nearbyint)
+UNSPOOL_OF_TWO(pow)
+UNSPOOL_OF_ONE(sin)
+UNSPOOL_OF_ONE(sinh)
+UNSPOOL_OF_ONE(sqrt)
+UNSPOOL_OF_ONE(tan)
+UNSPOOL_OF_ONE(trunc)
+
+constexpr double infinity = __builtin_huge_val(), not_a_number = __builtin_nan("");
 
 template <typename T> struct Format;
 
 template <> struct Format<float> {
   using Bits = int32_t;
+  using Unsigned = uint32_t;
   static constexpr int mantissa = 23, bias = 127, exp_terms = 7, log_terms = 5;
   static constexpr float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   static constexpr float log2e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
@@ -30,6 +64,7 @@ template <> struct Format<float> {
 
 template <> struct Format<double> {
   using Bits = int64_t;
+  using Unsigned = uint64_t;
   static constexpr int mantissa = 52, bias = 1023, exp_terms = 13, log_terms = 11;
   static constexpr double shift = 6755399441055744.0;  // 1.5 * 2^52
   static constexpr double log2e = 1.4426950408889634, ln2_high = 0.693147180369123816490,
@@ -42,14 +77,14 @@ template <> struct Format<double> {
 template <typename To, typename From> inline To bits_as(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
-  std::memcpy(&to, &from, sizeof to);
+  __builtin_memcpy(&to, &from, sizeof to);
   return to;
 }
 
 // The bits of `n` where those of an exponent are; it may be negative, or of a NaN, and then nobody looks at the result.
 template <typename T> inline typename Format<T>::Bits in_exponent(typename Format<T>::Bits n) {
   using Bits = typename Format<T>::Bits;
-  return static_cast<Bits>(static_cast<std::make_unsigned_t<Bits>>(n) << Format<T>::mantissa);
+  return static_cast<Bits>(static_cast<typename Format<T>::Unsigned>(n) << Format<T>::mantissa);
 }
 
 // 2^n, for n in the range of normal numbers.
@@ -95,10 +130,10 @@ template <typename T> inline T positive_expm1(T x) {
 }
 
 template <typename T> inline T tanh(T x) {
-  T twice = 2 * std::fabs(x);
+  T twice = 2 * fabs(x);
   twice = twice > 40 ? T(40) : twice;
   const T e = positive_expm1(twice);
-  return std::copysign(e / (e + 2), x);
+  return copysign(e / (e + 2), x);
 }
 
 template <typename T> inline T sigmoid(T x) {
@@ -125,20 +160,20 @@ template <typename T> inline T log(T x) {
   const T exponent = T(n - (subnormal ? F::unit_exponent : 0));
   const T f = m - 1, half = T(0.5) * f * f;  // log(m) = f - (f^2/2 - s (f^2/2 + 2 s^2 sum))
   T result = exponent * F::ln2_high - ((half - (s * (half + 2 * square * sum) + exponent * F::ln2_low)) - f);
-  result = x == 0 ? -HUGE_VAL : result;
-  result = x < 0 ? T(NAN) : result;
-  return x == T(HUGE_VAL) || x != x ? x : result;
+  result = x == 0 ? -infinity : result;
+  result = x < 0 ? T(not_a_number) : result;
+  return x == T(infinity) || x != x ? x : result;
 }
 
 template <typename T> inline T log1p(T x) {
   const T y = 1 + x;
-  const T rounding = y == T(HUGE_VAL) ? T(0) : (x - (y - 1)) / y;
-  const T result = y == 0 ? T(-HUGE_VAL) : log(y) + rounding;
+  const T rounding = y == T(infinity) ? T(0) : (x - (y - 1)) / y;
+  const T result = y == 0 ? T(-infinity) : log(y) + rounding;
   return x == 0 ? x : result;  // with its sign
 }
 
 template <typename T> inline T expm1(T x) {
-  const T size = std::fabs(x);
+  const T size = fabs(x);
   const Reduced<T> r = reduce(size > 1 ? T(0) : x);
   const T scale = power_of_two<T>(r.n);
   const T near_zero = scale * small_expm1(r.rest) + (scale - 1);
@@ -148,16 +183,16 @@ template <typename T> inline T expm1(T x) {
 
 // What is left of a division whose quotient is rounded down: it has the divisor's sign.
 template <typename T> inline T modulo(T a, T b) {
-  const T rest = std::fmod(a, b);
+  const T rest = fmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 // A quotient that is rounded down: from what is left of the division, since the quotient itself may round up.
 template <typename T> inline T floor_divide(T a, T b) {
-  const T rest = std::fmod(a, b);
-  const T quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0) ? 1 : 0), down = std::floor(quotient);
+  const T rest = fmod(a, b);
+  const T quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0) ? 1 : 0), down = floor(quotient);
   const T result = quotient - down > T(0.5) ? down + 1 : down;
-  return b == 0 ? a / b : quotient == 0 ? std::copysign(T(0), a / b) : result;
+  return b == 0 ? a / b : quotient == 0 ? copysign(T(0), a / b) : result;
 }
 
 // 0 for NaN, as torch has it.
@@ -203,7 +238,7 @@ template <typename T> inline T smaller(T a, T b) { return a < b || a != a ? a : 
 // log(e^a + e^b).
 template <typename T> inline T log_add_exp(T a, T b) {
   const T top = larger(a, b), apart = smaller(a, b) - top;
-  return a == b && std::fabs(a) == T(HUGE_VAL) ? a : top + log1p(exp(apart));
+  return a == b && fabs(a) == T(infinity) ? a : top + log1p(exp(apart));
 }
 
 // A number within bounds; NaN if it or a bound is, and itself, with its sign, if it equals one.

@@ -1,10 +1,8 @@
 // What a loop's steps are told, and how their rows are divided among workers.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include <sched.h>
+#include <stdint.h>
 
 #include "functions.h"
 
@@ -73,19 +71,19 @@ struct Needs {
 class Barrier {
  public:
   void wait(int64_t workers) {
-    const int64_t round = round_.load(std::memory_order_relaxed);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
-      arrived_.store(0, std::memory_order_relaxed);
-      round_.store(round + 1, std::memory_order_release);
+    const int64_t round = __atomic_load_n(&round_, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&arrived_, 1, __ATOMIC_ACQ_REL) == workers) {
+      __atomic_store_n(&arrived_, 0, __ATOMIC_RELAXED);
+      __atomic_store_n(&round_, round + 1, __ATOMIC_RELEASE);
     } else {
-      for (int64_t spins = 0; round_.load(std::memory_order_acquire) == round; spins++)
+      for (int64_t spins = 0; __atomic_load_n(&round_, __ATOMIC_ACQUIRE) == round; spins++)
         if (spins > 4096) sched_yield();  // somebody else needs the processor
     }
   }
 
  private:
-  alignas(64) std::atomic<int64_t> arrived_{0};
-  alignas(64) std::atomic<int64_t> round_{0};
+  alignas(64) int64_t arrived_ = 0;
+  alignas(64) int64_t round_ = 0;
 };
 
 template <typename T>

@@ -41,9 +41,9 @@ def literal(number: Any, dtype: torch.dtype) -> str:
         return f"{TYPES[dtype]}({f'{number + 1} - 1' if least else int(number)})"
     number = float(number)
     if math.isnan(number):
-        return f"{TYPES[dtype]}(NAN)"
+        return f"{TYPES[dtype]}(unspool::not_a_number)"
     if math.isinf(number):
-        return f"{TYPES[dtype]}({'-' if number < 0 else ''}HUGE_VAL)"
+        return f"{TYPES[dtype]}({'-' if number < 0 else ''}unspool::infinity)"
     text = repr(number)
     text = text if any(sign in text for sign in ".en") else text + ".0"
     text = f"{text}f" if dtype is torch.float32 else text
