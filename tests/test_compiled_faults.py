@@ -217,7 +217,7 @@ class TestExceptions:
     def test_of_no_memory_for_sums(self, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
         outputs, _ = dynamic_rnn(case.cell, case.inputs, LENGTHS, case.state, DTYPE)
         with monkeypatch.context() as patch:
-            patch.setitem(Runtime.get()._sums, DTYPE, lambda *arguments: 1)
+            patch.setattr(Runtime.get(), "_share", lambda *arguments: 1)
             with pytest.raises(MemoryError, match="found no memory for its intermediate results"):
                 outputs.sum().backward()
 

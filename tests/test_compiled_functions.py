@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from unspool.engine.emit.cpp.build import Build
-from unspool.engine.emit.cpp.runtime import header
+from unspool.engine.emit.cpp.kernels import header
 from unspool.engine.emit.errors import CannotEmitError
 
 FUNCTIONS = ("exp", "expm1", "log", "log1p", "sigmoid", "tanh")

@@ -132,6 +132,18 @@ struct Found {
 
 using SearchShare = void (*)(int64_t rows, const Search&, char* scratch, int64_t share, int64_t shares, Found*);
 
+// Functions of libraries that are built where a loop needs them (kernels.py); nullptr where none has.
+struct Kernels {
+  Multiply<float> multiply_float;
+  Multiply<double> multiply_double;
+  Convolve<float> convolve_float;
+  Convolve<double> convolve_double;
+  Correlate<float> correlate_float;
+  Correlate<double> correlate_double;
+  SearchShare search_share;
+  int64_t (*search_scratch)(int64_t depth);  // bytes for a row
+};
+
 // Which rows a worker has: `first`, `first + apart`, ... below `end`. Or, where there are fewer rows than workers, all
 // of them, but only a share of each product's columns; it then has state and outputs of its own, and only the first
 // worker's are seen.
@@ -150,13 +162,7 @@ struct Worker {
   void* const* emitted;
   void* const* summed;
   Barrier* barrier;
-  Multiply<float> multiply_float;
-  Multiply<double> multiply_double;
-  Convolve<float> convolve_float;
-  Convolve<double> convolve_double;
-  Correlate<float> correlate_float;
-  Correlate<double> correlate_double;
-  SearchShare search_share;
+  const Kernels* kernels;
 
   int64_t rows(int64_t count) const {
     const int64_t below = count < end ? count : end;
@@ -166,24 +172,32 @@ struct Worker {
   // out = left @ matrix + added, for `rows` rows; distances between rows are counted in elements.
   void multiply(int64_t rows, int64_t depth, int64_t width, const float* left, int64_t left_apart, const float* panels,
                 const float* added, int64_t added_apart, float* out, int64_t out_apart) const {
-    multiply_float(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share, shares);
+    kernels->multiply_float(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share,
+                            shares);
   }
   void multiply(int64_t rows, int64_t depth, int64_t width, const double* left, int64_t left_apart,
                 const double* panels, const double* added, int64_t added_apart, double* out, int64_t out_apart) const {
-    multiply_double(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share, shares);
+    kernels->multiply_double(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share,
+                             shares);
   }
   // out = a convolution of a row's image.
-  void convolve(const Convolved<float>& what, float* out) const { convolve_float(what, out, row, share, shares); }
-  void convolve(const Convolved<double>& what, double* out) const { convolve_double(what, out, row, share, shares); }
+  void convolve(const Convolved<float>& what, float* out) const {
+    kernels->convolve_float(what, out, row, share, shares);
+  }
+  void convolve(const Convolved<double>& what, double* out) const {
+    kernels->convolve_double(what, out, row, share, shares);
+  }
   // sums += the gradient of filters by a row.
-  void correlate(const Correlated<float>& what, double* sums) const { correlate_float(what, sums, row, share, shares); }
+  void correlate(const Correlated<float>& what, double* sums) const {
+    kernels->correlate_float(what, sums, row, share, shares);
+  }
   void correlate(const Correlated<double>& what, double* sums) const {
-    correlate_double(what, sums, row, share, shares);
+    kernels->correlate_double(what, sums, row, share, shares);
   }
   // out = the column in which each row of a product is largest. `number`: of the searches of even steps, then of odd ones.
   void largest(int64_t rows, const Search& search, int64_t* out, int64_t out_apart, int64_t number) const {
     Found* const all = found + number * shares * found_rows;
-    search_share(rows, search, this->search, share, shares, all + share * found_rows);
+    kernels->search_share(rows, search, this->search, share, shares, all + share * found_rows);
     meet();
     for (int64_t r = 0; r < rows; r++) {
       Found best = all[r];

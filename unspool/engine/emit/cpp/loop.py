@@ -49,6 +49,7 @@ class Compiled:
             replace(core, instructions=rest, emitted=tuple(self._emitted)), added
         )
         self.source = module.add(function, printer.text())
+        module.need(*printer.kernels)
         self._module, self._function = module, function
         self._carried_bytes = _bytes(core.carried)
         self._emitted_bytes = _bytes(self._emitted)

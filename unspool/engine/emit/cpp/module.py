@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-import re
 from functools import cached_property
 
 from unspool.engine.emit.cpp.build import Build
-from unspool.engine.emit.cpp.runtime import Runtime, convolution_build, header, runtime_build
+from unspool.engine.emit.cpp.kernels import Kernels, address, header
+from unspool.engine.emit.cpp.runtime import Runtime, runtime_build
 
 FUNCTION = """
 extern "C" __attribute__((visibility("default")))
@@ -29,15 +28,17 @@ class Module:
 
     def __init__(self) -> None:
         self._functions: dict[str, str] = {}
-        self._convolved: set[str] = set()
-        """The types of C++ that its functions convolve."""
+        self._kernels: set[Kernels] = set()
 
     def add(self, name: str, body: str) -> str:
         """Adds a function that runs `body` at every step, and returns its source."""
         lines = "".join(f"    {line}\n" if line else "\n" for line in body.splitlines())
-        self._convolved |= set(re.findall(r"unspool::(?:Convolved|Correlated)<(\w+)>", body))
         self._functions[name] = FUNCTION.format(name=name, body=lines)
         return self._functions[name]
+
+    def need(self, *kernels: Kernels) -> None:
+        """Says which kernels its functions call."""
+        self._kernels.update(kernels)
 
     @cached_property
     def _builds(self) -> tuple[Build, Build]:
@@ -45,17 +46,13 @@ class Module:
         names = ["functions.h", "loop.h", *(["ordering.h"] if "unspool::order" in text else [])]
         return runtime_build(), Build.of(header(*names) + text)
 
-    @cached_property
-    def _convolutions(self) -> dict[str, Build]:
-        return {kind: convolution_build(kind) for kind in sorted(self._convolved)}
-
     def start(self) -> None:
         """Starts the compiler.
 
         Raises:
             CannotEmitError: if there is none.
         """
-        _ = self._builds, self._convolutions
+        _ = self._builds, [each.build for each in self._kernels]
 
     def function(self, name: str) -> int:
         """The address of a function, once it is compiled.
@@ -63,10 +60,7 @@ class Module:
         Raises:
             CannotEmitError: if it cannot be.
         """
-        runtime, own = self._builds
-        runtime.library()
-        for kind, convolutions in self._convolutions.items():
-            Runtime.get().use_convolutions(kind, convolutions.library())
-        address = ctypes.cast(own.library()[name], ctypes.c_void_p).value
-        assert address is not None
-        return address
+        _, own = self._builds
+        for kernels in self._kernels:
+            Runtime.get().use(kernels)
+        return address(own.library(), name)

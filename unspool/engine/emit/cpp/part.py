@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
+from unspool.engine.emit.cpp.kernels import Kernels
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.runtime import Runtime
@@ -88,6 +89,8 @@ class Sums:
 def fuse_part(program: Program, module: Module, name: str) -> Beside:
     """Replaces what can be compiled by calls of functions in `module`, whose names begin with `name`."""
     left: list[Instruction] = _without_dead(_with_sums(program), program.outputs)
+    sums = [each for each in left if isinstance(each.operation, Sums)]
+    module.need(*(Kernels("products", each.results[0].dtype) for each in sums))
     on_rows = {each: _is_on_rows(each) for each in left}
     at_hand = {value for each in left if on_rows[each] for value in (*each.results, *each.uses())}
     on_rows.update((each, True) for each in left if is_row_sum(each) and each.arguments[0] in at_hand)

@@ -12,6 +12,15 @@ template <typename T> struct Factor {
   T* out;
 };
 
+// Sums over `rows` rows of every factor times `right`, [rows][width].
+template <typename T> struct Sums {
+  int64_t rows, width;
+  const T* right;
+  int64_t right_apart;
+  const Factor<T>* factors;
+  int64_t count;
+};
+
 constexpr int64_t kBlockRows = 256;  // whose panel stays in the first cache
 
 // Columns `first` to `first + kRows` of a factor, one after another for every row, zeros beside them.
@@ -65,10 +74,11 @@ void sum_tile_of(int64_t height, int64_t rows, const T* columns, const T* panel,
     sum_tile_of<T, M - 1>(height, rows, columns, panel, add, out, out_apart, width);
 }
 
-// A share of the sums over `rows` rows of every factor times `right`, [rows][width].
-template <typename T>
-void sum_products(int64_t rows, int64_t width, const T* right, int64_t right_apart, const Factor<T>* factors,
-                  int64_t count, T* scratch, int64_t share, int64_t shares) {
+// A share of the sums.
+template <typename T> void sum_products(const Sums<T>& sums, T* scratch, int64_t share, int64_t shares) {
+  const int64_t rows = sums.rows, width = sums.width, right_apart = sums.right_apart, count = sums.count;
+  const T* const right = sums.right;
+  const Factor<T>* const factors = sums.factors;
   constexpr int64_t W = kPanel<T>;
   const int64_t panels = panels_of<T>(width);
   int64_t tiles = 0, left_width = 0;
@@ -111,11 +121,11 @@ void sum_products(int64_t rows, int64_t width, const T* right, int64_t right_apa
   }
 }
 
-// Elements of scratch that a worker needs for that.
-template <typename T> int64_t sum_scratch(const Factor<T>* factors, int64_t count) {
+// Bytes of scratch that a worker needs for that.
+template <typename T> int64_t sum_scratch(const Sums<T>& sums) {
   int64_t tiles = 0;
-  for (int64_t f = 0; f < count; f++) tiles += (factors[f].width + kRows - 1) / kRows;
-  return kBlockRows * (kPanel<T> + tiles * kRows);
+  for (int64_t f = 0; f < sums.count; f++) tiles += (sums.factors[f].width + kRows - 1) / kRows;
+  return kBlockRows * (kPanel<T> + tiles * kRows) * static_cast<int64_t>(sizeof(T));
 }
 
 }  // namespace unspool

@@ -1,14 +1,14 @@
-// What all loops share, compiled once for a machine: matrix products, and the division of rows among threads.
+// What all loops share, compiled once for a machine: the division of work among threads. What they call besides is in
+// libraries of their own.
 
-#include <cstdlib>
-#include <memory>
+#include <stdlib.h>
 
-#include "largest.h"
 #include "loop.h"
-#include "products.h"
-#include "row_sums.h"
 
 namespace unspool {
+
+using Share = void (*)(const void* what, char* scratch, int64_t share, int64_t shares);
+
 namespace {
 
 // The OpenMP runtime that torch uses: one pool of threads for both.
@@ -17,11 +17,7 @@ Parallel parallel_ = nullptr;
 int (*thread_number_)() = nullptr;
 int (*team_size_)() = nullptr;
 
-// From libraries of their own, where a loop needs them.
-Convolve<float> convolve_float_ = nullptr;
-Convolve<double> convolve_double_ = nullptr;
-Correlate<float> correlate_float_ = nullptr;
-Correlate<double> correlate_double_ = nullptr;
+Kernels kernels_{};
 
 constexpr int64_t kAligned = 64;
 constexpr int64_t kWorthAThread = 100000;  // multiplications; starting a thread takes as long as some ten thousands
@@ -31,6 +27,8 @@ constexpr int64_t kNear = 1 << 19;         // bytes of matrices that stay in a p
 constexpr int64_t kNearBytes = 2;          // of these that are read in the time of a multiplication; of others, one
 
 int64_t aligned(int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; }
+
+int64_t search_scratch(int64_t depth) { return kernels_.search_scratch ? kernels_.search_scratch(depth) : 0; }
 
 struct Job {
   Steps steps;
@@ -93,20 +91,14 @@ void Job::work(int64_t number, int64_t workers) const {
   worker.carried = chunk->carried;
   worker.emitted = chunk->emitted;
   worker.barrier = barrier;
-  worker.multiply_float = multiply<float>;
-  worker.multiply_double = multiply<double>;
-  worker.convolve_float = convolve_float_;
-  worker.convolve_double = convolve_double_;
-  worker.correlate_float = correlate_float_;
-  worker.correlate_double = correlate_double_;
-  worker.search_share = search_share;
+  worker.kernels = &kernels_;
   if (!worker.visible) {
     auto carried = reinterpret_cast<void**>(take(needs->carried_count * sizeof(void*)));
     auto emitted = reinterpret_cast<void**>(take(needs->emitted_count * sizeof(void*)));
     for (int64_t k = 0; k < needs->carried_count; k++) carried[k] = take(needs->carried_bytes[k] * rows);
     for (int64_t k = 0; k < needs->emitted_count; k++) emitted[k] = take(needs->emitted_bytes[k] * rows);
     for (int64_t k = 0; k < needs->carried_count; k++)
-      std::memcpy(carried[k], chunk->carried[k], needs->carried_bytes[k] * rows);
+      __builtin_memcpy(carried[k], chunk->carried[k], needs->carried_bytes[k] * rows);
     worker.carried = carried;
     worker.emitted = emitted;
   }
@@ -143,46 +135,27 @@ int64_t workers_for(const Chunk& chunk, const Needs& needs, int64_t threads, boo
   return *divided ? by_columns : by_rows;
 }
 
-using Memory = std::unique_ptr<char, decltype(&std::free)>;
-
-Memory allocate(int64_t bytes) {
-  return Memory(static_cast<char*>(std::aligned_alloc(kAligned, aligned(bytes + kAligned))), &std::free);
-}
-
-template <typename T> struct SumJob {
-  int64_t rows, width, right_apart, count, scratch;
-  const T* right;
-  const Factor<T>* factors;
-  char* memory;
-
-  static void work(void* given) {
-    const SumJob& job = *static_cast<const SumJob*>(given);
-    job.work(thread_number_(), team_size_());
-  }
-  void work(int64_t number, int64_t workers) const {
-    sum_products(rows, width, right, right_apart, factors, count, reinterpret_cast<T*>(memory + number * scratch),
-                 number, workers);
-  }
+// Memory that ends with its scope; `bytes` is nullptr if there was not enough.
+struct Memory {
+  explicit Memory(int64_t size) : bytes(static_cast<char*>(aligned_alloc(kAligned, aligned(size + kAligned)))) {}
+  Memory(const Memory&) = delete;
+  ~Memory() { free(bytes); }
+  char* const bytes;
 };
 
-template <typename T>
-int run_sums(int64_t rows, int64_t width, const T* right, int64_t right_apart, const Factor<T>* factors, int64_t count,
-             int64_t threads) {
-  int64_t height = 0;
-  for (int64_t f = 0; f < count; f++) height += factors[f].width;
-  const int64_t worth = rows * width * height / kWorthAThread;
-  const int64_t wanted = threads < worth ? threads : worth;
-  const int64_t workers = parallel_ && wanted > 1 ? wanted : 1;
-  const int64_t scratch = aligned(sum_scratch(factors, count) * sizeof(T));
-  const Memory memory = allocate(workers * scratch);
-  if (!memory) return 1;
-  SumJob<T> job{rows, width, right_apart, count, scratch, right, factors, memory.get()};
-  if (workers == 1)
-    job.work(0, 1);
-  else
-    parallel_(SumJob<T>::work, &job, static_cast<unsigned>(workers), 0);
-  return 0;
-}
+// Work of which every thread does a share, with scratch of its own.
+struct Shared {
+  Share share;
+  const void* what;
+  char* memory;
+  int64_t scratch;
+
+  static void work(void* given) {
+    const Shared& own = *static_cast<const Shared*>(given);
+    own.work(thread_number_(), team_size_());
+  }
+  void work(int64_t number, int64_t workers) const { share(what, memory + number * scratch, number, workers); }
+};
 
 }  // namespace
 }  // namespace unspool
@@ -196,14 +169,7 @@ void unspool_use_threads(void* parallel, void* thread_number, void* team_size) {
   team_size_ = reinterpret_cast<int (*)()>(team_size);
 }
 
-void unspool_use_convolutions_float(void* convolve, void* correlate) {
-  unspool::convolve_float_ = reinterpret_cast<unspool::Convolve<float>>(convolve);
-  unspool::correlate_float_ = reinterpret_cast<unspool::Correlate<float>>(correlate);
-}
-void unspool_use_convolutions_double(void* convolve, void* correlate) {
-  unspool::convolve_double_ = reinterpret_cast<unspool::Convolve<double>>(convolve);
-  unspool::correlate_double_ = reinterpret_cast<unspool::Correlate<double>>(correlate);
-}
+unspool::Kernels* unspool_kernels() { return &unspool::kernels_; }
 
 // 0, or 1 if there is not enough memory.
 int unspool_run(void* steps, const unspool::Chunk* chunk, const unspool::Needs* needs, int64_t threads) {
@@ -218,9 +184,9 @@ int unspool_run(void* steps, const unspool::Chunk* chunk, const unspool::Needs* 
   // A team may turn out smaller than asked for: then each has more rows, but together they need no more memory.
   const int64_t spare = aligned(needs->block + needs->products + search_scratch(needs->search_depth));
   const int64_t bytes = job.common_bytes(workers) + workers * (job.own_bytes(workers) + spare);
-  const Memory memory = allocate(bytes);
-  if (!memory) return 1;
-  job.memory = memory.get();
+  const Memory memory(bytes);
+  if (!memory.bytes) return 1;
+  job.memory = memory.bytes;
   if (workers == 1) {
     job.work(0, 1);
     return 0;
@@ -231,31 +197,18 @@ int unspool_run(void* steps, const unspool::Chunk* chunk, const unspool::Needs* 
   return 0;
 }
 
-// out = left^T @ right, summed over rows, for every factor. 0, or 1 if there is not enough memory.
-int unspool_sums_float(int64_t rows, int64_t width, const float* right, int64_t right_apart,
-                       const unspool::Factor<float>* factors, int64_t count, int64_t threads) {
-  return unspool::run_sums(rows, width, right, right_apart, factors, count, threads);
-}
-int unspool_sums_double(int64_t rows, int64_t width, const double* right, int64_t right_apart,
-                        const unspool::Factor<double>* factors, int64_t count, int64_t threads) {
-  return unspool::run_sums(rows, width, right, right_apart, factors, count, threads);
-}
-
-int64_t unspool_packed_float(int64_t depth, int64_t width) {
-  return unspool::panels_of<float>(width) * unspool::kPanel<float> * depth;
-}
-int64_t unspool_packed_double(int64_t depth, int64_t width) {
-  return unspool::panels_of<double>(width) * unspool::kPanel<double> * depth;
-}
-int64_t unspool_search_bytes(int64_t depth, int64_t width) { return unspool::search_bytes(depth, width); }
-void unspool_pack_search(int64_t depth, int64_t width, const float* columns, void* packed) {
-  unspool::pack_search(depth, width, columns, packed);
-}
-void unspool_pack_float(int64_t depth, int64_t width, const float* matrix, int64_t down, int64_t right, float* panels) {
-  unspool::pack(depth, width, matrix, down, right, panels);
-}
-void unspool_pack_double(int64_t depth, int64_t width, const double* matrix, int64_t down, int64_t right,
-                         double* panels) {
-  unspool::pack(depth, width, matrix, down, right, panels);
+// Does shares of some work, each with so many bytes of scratch. 0, or 1 if there is not enough memory.
+int unspool_share(unspool::Share share, const void* what, int64_t multiplications, int64_t scratch, int64_t threads) {
+  using namespace unspool;
+  const int64_t worth = multiplications / kWorthAThread, wanted = threads < worth ? threads : worth;
+  const int64_t workers = parallel_ && wanted > 1 ? wanted : 1;
+  const Memory memory(workers * aligned(scratch));
+  if (!memory.bytes) return 1;
+  Shared shared{share, what, memory.bytes, aligned(scratch)};
+  if (workers == 1)
+    shared.work(0, 1);
+  else
+    parallel_(Shared::work, &shared, static_cast<unsigned>(workers), 0);
+  return 0;
 }
 }

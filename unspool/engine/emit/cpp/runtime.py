@@ -1,4 +1,4 @@
-"""Bindings of the runtime library that all compiled loops share: threads, packed products, row sums."""
+"""Bindings of the runtime library that all compiled loops share, and of the kernels that they call."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from array import array
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from unspool.engine.emit.cpp.build import Build
-from unspool.engine.emit.stages.dtypes import MULTIPLIED
+from unspool.engine.emit.cpp.kernels import Kernels, address, exported, header
 from unspool.forking import is_forked
-
-_HERE = Path(__file__).parent
 
 
 class Needs(ctypes.Structure):
@@ -30,10 +27,13 @@ class Needs(ctypes.Structure):
     )
 
 
-def header(*names: str) -> str:
-    """The text of headers, so that what is compiled is one text."""
-    lines = "".join((_HERE / name).read_text() for name in names).splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith(("#pragma once", '#include "')))
+_SLOTS = [f"{name}_{kind}" for name in ("multiply", "convolve", "correlate") for kind in ("float", "double")]
+
+
+class Slots(ctypes.Structure):
+    """`unspool::Kernels` of loop.h."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in (*_SLOTS, "search_share", "search_scratch"))
 
 
 class Runtime:
@@ -55,52 +55,41 @@ class Runtime:
         return cls(runtime_build().library())
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._run = library.unspool_run
-        self._run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-        self._packed: dict[torch.dtype, Any] = {}
-        self._pack: dict[torch.dtype, Any] = {}
-        self._use_convolutions: dict[str, Any] = {}
-        self._convolutions: dict[str, ctypes.CDLL] = {}
-        for dtype, name in MULTIPLIED.items():
-            self._packed[dtype] = library[f"unspool_packed_{name}"]
-            self._packed[dtype].restype, self._packed[dtype].argtypes = ctypes.c_int64, (ctypes.c_int64,) * 2
-            self._pack[dtype] = library[f"unspool_pack_{name}"]
-            sizes, pointer = (ctypes.c_int64, ctypes.c_int64), ctypes.c_void_p
-            self._pack[dtype].restype, self._pack[dtype].argtypes = None, (*sizes, pointer, *sizes, pointer)
-            self._use_convolutions[name] = library[f"unspool_use_convolutions_{name}"]
-            self._use_convolutions[name].restype, self._use_convolutions[name].argtypes = None, (pointer,) * 2
-        self._sums: dict[torch.dtype, Any] = {
-            dtype: library[f"unspool_sums_{name}"] for dtype, name in MULTIPLIED.items()
-        }
+        self._run, self._share = library.unspool_run, library.unspool_share
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
-        for function in self._sums.values():
-            function.argtypes = (integer, integer, pointer, integer, pointer, integer, integer)
-        self._search_bytes, self._pack_search = library.unspool_search_bytes, library.unspool_pack_search
-        self._search_bytes.restype, self._search_bytes.argtypes = integer, (integer, integer)
-        self._pack_search.restype, self._pack_search.argtypes = None, (integer, integer, pointer, pointer)
+        self._run.argtypes = (pointer, pointer, pointer, integer)
+        self._share.argtypes = (pointer, pointer, integer, integer, integer)
+        library.unspool_kernels.restype = ctypes.POINTER(Slots)
+        self._slots = library.unspool_kernels().contents
+        self._used: set[Kernels] = set()
         functions = _openmp()
         if functions is not None:
             library.unspool_use_threads(*functions)
 
+    def use(self, kernels: Kernels) -> None:
+        """Lets loops call kernels.
+
+        Raises:
+            CannotEmitError: if these cannot be built.
+        """
+        if kernels not in self._used:
+            for name, place in kernels.slots().items():
+                setattr(self._slots, name, place)
+            self._used.add(kernels)
+
     def pack(self, matrix: Tensor) -> Tensor:
         """A matrix as products read it."""
         depth, width = matrix.shape
-        dtype = matrix.dtype
-        panels = torch.empty(self._packed[dtype](depth, width), dtype=dtype, device=matrix.device)
-        self._pack[dtype](depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
+        products = _Products.of(matrix.dtype)
+        panels = torch.empty(products.packed(depth, width), dtype=matrix.dtype, device=matrix.device)
+        products.pack(depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
         return panels
-
-    def use_convolutions(self, kind: str, library: ctypes.CDLL) -> None:
-        """Lets loops convolve numbers of a type of C++."""
-        if kind not in self._convolutions:
-            library.unspool_packed_filters.restype = ctypes.c_int64
-            functions = (library.unspool_convolve, library.unspool_correlate)
-            self._use_convolutions[kind](*(ctypes.cast(each, ctypes.c_void_p) for each in functions))
-            self._convolutions[kind] = library
 
     def pack_filters(self, filters: Tensor, how: Tensor) -> Tensor:
         """Filters as convolutions read them; `how` is an `unspool::Convolution`."""
-        filters, library = filters.contiguous(), self._convolutions[MULTIPLIED[filters.dtype]]
+        filters = filters.contiguous()
+        library = Kernels("convolutions", filters.dtype).library()
+        library.unspool_packed_filters.restype = ctypes.c_int64
         count = library.unspool_packed_filters(ctypes.c_void_p(how.data_ptr()))
         packed = torch.empty(count, dtype=filters.dtype, device=filters.device)
         library.unspool_pack_filters(*(ctypes.c_void_p(each.data_ptr()) for each in (how, filters, packed)))
@@ -108,10 +97,12 @@ class Runtime:
 
     def pack_search(self, matrix: Tensor) -> list[Tensor]:
         """A float32 matrix as searches for the largest entry of a product read it: packed, and by columns."""
-        depth, width = matrix.shape
+        depth, width = map(ctypes.c_int64, matrix.shape)
         columns = matrix.t().contiguous()
-        packed = torch.empty(self._search_bytes(depth, width), dtype=torch.uint8, device=matrix.device)
-        self._pack_search(depth, width, columns.data_ptr(), packed.data_ptr())
+        library = Kernels("searches", matrix.dtype).library()
+        library.unspool_search_bytes.restype = ctypes.c_int64
+        packed = torch.empty(library.unspool_search_bytes(depth, width), dtype=torch.uint8, device=matrix.device)
+        library.unspool_pack_search(depth, width, *(ctypes.c_void_p(each.data_ptr()) for each in (columns, packed)))
         return [packed, columns]
 
     def run(self, steps: int, chunk: int, needs: Needs) -> None:
@@ -136,28 +127,36 @@ class Runtime:
         """
         rows, width = right.shape
         every = array("q", factors)
-        if self._sums[right.dtype](
-            rows, width, right.data_ptr(), width, every.buffer_info()[0], len(factors) // 4, threads()
-        ):
+        told = array("q", [rows, width, right.data_ptr(), width, every.buffer_info()[0], len(factors) // 4])
+        what, _ = told.buffer_info()
+        products = _Products.of(right.dtype)
+        multiplications = rows * width * sum(factors[2::4])
+        if self._share(products.sum_share, what, multiplications, products.sum_scratch(what), threads()):
             raise MemoryError("a sum over rows found no memory for its intermediate results")
+
+
+class _Products:
+    """Functions of the products of a dtype that the host calls."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        library = Kernels("products", dtype).library()
+        integer, pointer = ctypes.c_int64, ctypes.c_void_p
+        self.packed, self.pack = library.unspool_packed, library.unspool_pack
+        self.packed.restype, self.packed.argtypes = integer, (integer, integer)
+        self.pack.restype, self.pack.argtypes = None, (integer, integer, pointer, integer, integer, pointer)
+        self.sum_share, self.sum_scratch = address(library, "unspool_sum_share"), library.unspool_sum_scratch
+        self.sum_scratch.restype, self.sum_scratch.argtypes = integer, (pointer,)
+
+    @classmethod
+    @cache
+    def of(cls, dtype: torch.dtype) -> _Products:
+        """The ones of this process."""
+        return cls(dtype)
 
 
 def runtime_build() -> Build:
     """The runtime on its way."""
-    names = ("functions.h", "loop.h", "products.h", "largest.h", "row_sums.h", "runtime.cpp")
-    return Build.of(_exported(header(*names)))
-
-
-def convolution_build(kind: str) -> Build:
-    """Convolutions of numbers of a type of C++ on their way."""
-    names = ("functions.h", "loop.h", "products.h", "convolutions.h", "correlations.h", "convolutions.cpp")
-    return Build.of(_exported(header(*names).replace("ELEMENT", kind)))
-
-
-def _exported(text: str) -> str:
-    """A library's text, with what others may call visible to them."""
-    text = text.replace('extern "C" {', 'extern "C" {\n#pragma GCC visibility push(default)')
-    return text + "#pragma GCC visibility pop\n"
+    return Build.of(exported(header("functions.h", "loop.h", "runtime.cpp")))
 
 
 def threads() -> int:

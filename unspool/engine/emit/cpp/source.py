@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import indent
 
+from unspool.engine.emit.cpp.kernels import Kernels
 from unspool.engine.emit.cpp.loop_text import LoopText, comment
 from unspool.engine.emit.cpp.spelling import TYPES
 from unspool.engine.emit.stages.passes import Pass, Stage
@@ -47,6 +48,15 @@ class Printer:
         targets = [each.target.buffer for stage in stages if not isinstance(stage, Pass) for each in stage]
         self.products = Scratch.of([each for each in dict.fromkeys(targets) if each.place is Place.PRODUCT])
         self._scratch = {**self.block.places, **self.products.places}
+
+    @property
+    def kernels(self) -> set[Kernels]:
+        """What its products are computed by."""
+        return {
+            *(Kernels("products", each.buffer.dtype) for each in self.matrices),
+            *(Kernels("searches", each.buffer.dtype) for each in self.searched),
+            *(Kernels("convolutions", each.left.buffer.dtype) for each in self.convolutions),
+        }
 
     @property
     def multiplications(self) -> int:
