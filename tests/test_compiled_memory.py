@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.compiling import ROOT, script
+from unspool.engine.emit.cpp.compile_cache import trusted_folder
 
 pytestmark = pytest.mark.compiled
 
@@ -37,8 +38,9 @@ def library(name: str) -> str:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs Python code in an environment, with sanitizers in everything that is compiled: the next run finds that."""
-    folder, kept = tmp_path_factory.mktemp("sanitized"), ROOT / "build" / "sanitized"
-    kept.mkdir(parents=True, exist_ok=True)
+    folder, cache = tmp_path_factory.mktemp("sanitized"), trusted_folder()
+    kept = folder if cache is None else cache / "sanitized"
+    kept.mkdir(mode=0o700, exist_ok=True)
     preload = f"{library('libasan.so')} {library('libubsan.so')}"
     # The compiler itself is better off without them.
     compiler = script(kept / "sanitizing", f'unset LD_PRELOAD\nexec g++ "$@" {FLAGS}\n')
