@@ -25,7 +25,7 @@ from benchmarks.peers import case, dynamic_rnn
 from benchmarks.peers.loops import plain
 from benchmarks.problem import QUICK, Problem, Shape
 from unspool import gallery
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries.build import Build
 from unspool.structure import map_structure
 
 SHAPES = [Shape(32, 100, 64, 128), Shape(4, 500, 32, 64)]

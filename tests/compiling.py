@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.nursery import nursery
-from unspool.engine.emit.cpp import build
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries import build
+from unspool.engine.emit.cpp.libraries.build import Build
 from unspool.engine.emit.errors import CannotEmitError
 
 ROOT = Path(__file__).parents[1]

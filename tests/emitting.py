@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unspool import explain
 from unspool.engine.emit.cpp import emitter
-from unspool.engine.emit.cpp.module import Module
+from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.ir.program import Value
 
 

@@ -11,8 +11,8 @@ import torch
 from optree import tree_leaves
 from torch import Tensor
 
+from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk
 from unspool.engine.execute.counts import Counts

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.compiling import FUNCTION, Counting, answer, as_a_new_process, own_cache, real_compiler, wait_for
-from unspool.engine.emit.cpp import build
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries import build
+from unspool.engine.emit.cpp.libraries.build import Build
 
 ROOT_USER = os.getuid() == 0
 

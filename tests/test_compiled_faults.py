@@ -20,8 +20,8 @@ from tests.compiling import GARBAGE, KILLED, NOTHING, Counting, own_cache, real_
 from tests.emitting import assert_compiled
 from unspool import RNNCell, dynamic_rnn, explain
 from unspool.engine import fallbacks
-from unspool.engine.emit.cpp import build
-from unspool.engine.emit.cpp.runtime import Runtime
+from unspool.engine.emit.cpp.libraries import build
+from unspool.engine.emit.cpp.libraries.runtime import Runtime
 
 pytestmark = pytest.mark.compiled
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from unspool.engine.emit.cpp.build import Build
-from unspool.engine.emit.cpp.kernels import header
+from unspool.engine.emit.cpp.libraries.build import Build
+from unspool.engine.emit.cpp.libraries.kernels import header
 from unspool.engine.emit.errors import CannotEmitError
 
 FUNCTIONS = ("exp", "expm1", "log", "log1p", "sigmoid", "tanh")

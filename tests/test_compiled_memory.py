@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.compiling import ROOT, script
-from unspool.engine.emit.cpp.compile_cache import trusted_folder
+from unspool.engine.emit.cpp.libraries.compile_cache import trusted_folder
 
 pytestmark = pytest.mark.compiled
 
@@ -72,7 +72,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 REACHES_TOO_FAR = """
 import ctypes
 import torch
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries.build import Build
 
 library = Build.of('''
 extern "C" __attribute__((visibility("default")))

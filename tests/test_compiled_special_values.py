@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from tests.single_operations import Single, by_compiled_loops
+from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.module import Module
-from unspool.engine.emit.cpp.spelling import literal
+from unspool.engine.emit.cpp.printer.spelling import literal
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk
 from unspool.engine.execute.counts import Counts

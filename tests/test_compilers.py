@@ -27,8 +27,8 @@ from tests.compiling import (
     script,
     wait_for,
 )
-from unspool.engine.emit.cpp import build
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries import build
+from unspool.engine.emit.cpp.libraries.build import Build
 from unspool.engine.emit.errors import CannotEmitError
 
 LONG = "\n// a comment that fills pipes" * 200_000 + "\n"
@@ -198,7 +198,7 @@ class TestEndOfTheProcess:
         program = f"""
 import os, signal, sys, threading, time
 from pathlib import Path
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries.build import Build
 
 def interrupted():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a program in the background does not have
@@ -222,7 +222,7 @@ while not Path({str(tmp_path / "processes")!r}).exists():
         program = f"""
 import multiprocessing, time
 from pathlib import Path
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries.build import Build
 
 def work(number):
     Build.of({FUNCTION!r}.format(number))
@@ -255,8 +255,8 @@ def test_fork_while_a_compiler_is_at_work(cache: Path, tmp_path: Path) -> None:
     slow = script(tmp_path / "slow", f'sleep 1\nexec {real_compiler()} "$@"\n')
     program = f"""
 import os, sys, threading, time
-from unspool.engine.emit.cpp import build
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries import build
+from unspool.engine.emit.cpp.libraries.build import Build
 
 def forked(work):
     child = os.fork()

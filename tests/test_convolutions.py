@@ -16,8 +16,8 @@ from tests.comparison import engine_loop, plain_loop, results, wanting_gradients
 from tests.emitting import assert_compiled, assert_equals_interpreter, difference
 from tests.profiles import SOAK
 from unspool import gallery
+from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.protocol import Chunk
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core

@@ -148,7 +148,7 @@ child = os.fork()
 if not child:
     try:
         unspool.engine.entry.run
-        from unspool.engine.emit.cpp.runtime import threads
+        from unspool.engine.emit.cpp.libraries.runtime import threads
         os._exit(threads() != 1)
     finally:
         os._exit(2)

@@ -21,8 +21,8 @@ from tests.compiling import (
     script,
     wait_for,
 )
-from unspool.engine.emit.cpp import compile_cache
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries import compile_cache
+from unspool.engine.emit.cpp.libraries.build import Build
 
 INTERRUPTED = """
 import os, signal, threading, time

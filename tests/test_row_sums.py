@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from unspool.engine.emit.cpp.runtime import Runtime
+from unspool.engine.emit.cpp.libraries.runtime import Runtime
 
 LEFTS = [(3,), (8, 16), (28, 150), (64, 300)]
 """Widths of left factors: less than a tile, whole tiles, parts of them, and more than stay in the cache together."""

@@ -1,7 +1,7 @@
 """Scalar expressions of pointwise operations, as templates that C++ and CUDA share.
 
 A text is an expression with `{0}`, `{1}`, ... for the arguments and `T` for the type that the first one is taken to.
-The functions in it are those of the namespace `unspool`, which `emit/cpp/functions.h` and `emit/cuda/functions.h`
+The functions in it are those of the namespace `unspool`, which functions.h of `emit/cpp/native` and of `emit/cuda`
 define under the same names. Numbers that an operation is given become arguments of its text, so that each printer
 spells them in its own way.
 """

@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx
-from torch.utils._python_dispatch import _disable_current_modes  # pyright: ignore[reportPrivateUsage]
+from torch.utils._python_dispatch import (
+    _disable_current_modes,  # pyright: ignore[reportPrivateUsage]  # no public name
+)
 
 from unspool.engine.ops.table import OpKind, kind_of
-from unspool.engine.trace.graph import argument, aten, calls, is_call, is_random, operand, value
+from unspool.engine.trace.graph import argument, aten, calls, is_call, is_random, mapped, operand, value
 from unspool.engine.trace.recorder import Recorder, mutates
 
 
@@ -129,7 +131,7 @@ class _ValueNumbers:
     def results(self, recorder: Recorder) -> Any:
         """The numbers of outputs and new states."""
         found = self.of(recorder)
-        return fx.map_arg(recorder.results[:2], found.__getitem__)  # pyright: ignore[reportArgumentType]
+        return mapped(recorder.results[:2], found.__getitem__)
 
     def of(self, recorder: Recorder) -> dict[fx.Node, int]:
         """The numbers of the nodes of a graph."""
@@ -147,7 +149,7 @@ class _ValueNumbers:
         simpler = self._simplified(node, found) if isinstance(value(node), Tensor) else None
         if simpler is not None:
             return simpler
-        told = fx.map_arg((node.args, node.kwargs), lambda each: ("node", found[each]))  # pyright: ignore[reportArgumentType]
+        told = mapped((node.args, node.kwargs), lambda each: ("node", found[each]))
         return self._number((node.target, repr(told)))
 
     def _number(self, key: Any) -> int:
@@ -187,7 +189,7 @@ def _computed(node: fx.Node, constants: dict[fx.Node, Any]) -> Any:
     """What an elementwise operation makes of constants."""
     with _disable_current_modes():
         given = {each: torch.full((), number, dtype=value(each).dtype) for each, number in constants.items()}
-        args, kwargs = fx.map_arg((node.args, node.kwargs), given.__getitem__)  # pyright: ignore[reportArgumentType]
+        args, kwargs = mapped((node.args, node.kwargs), given.__getitem__)
         target: Any = node.target
         return target(*args, **kwargs).item()
 

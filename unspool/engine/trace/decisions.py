@@ -87,7 +87,7 @@ class Number:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _computed
     __mod__ = __rmod__ = __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __neg__ = __abs__ = _computed
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _computed  # pyright: ignore[reportAssignmentType]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _computed  # pyright: ignore[reportAssignmentType]  # object says bool
     __float__ = __int__ = __index__ = __hash__ = __round__ = __array__ = _used
 
     @classmethod

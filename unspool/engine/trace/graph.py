@@ -25,6 +25,11 @@ def value(node: Node) -> Any:
     return node.meta["val"]
 
 
+def mapped(arguments: Any, of: Callable[[Node], Any]) -> Any:
+    """Arguments of a node, with something else for every node among them; `fx.map_arg` is declared for nodes alone."""
+    return fx.map_arg(arguments, of)
+
+
 def operand(node: Node, k: int) -> Node:
     """The k-th argument of a node, which is a node."""
     found = node.args[k]
@@ -137,7 +142,7 @@ def insert(before: Node, target: Callable[..., Any], *args: Any, **kwargs: Any) 
     """A new node in front of `before`, with its value and the source line that `before` came from."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(target, args, kwargs)
-    given, named = fx.map_arg(node.args, value), fx.map_arg(node.kwargs, value)
+    given, named = mapped(node.args, value), mapped(node.kwargs, value)
     if target is operator.getitem:
         node.meta["val"] = target(*given)
     else:

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor, fx
-from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.function import BackwardCFunction
 from torch.fx.node import map_aggregate
@@ -19,10 +18,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from unspool.engine.trace.decompose.operations import DECOMPOSITIONS, torchs_decomposition
 from unspool.engine.trace.graph import aten, calls, is_several, is_size, value
 from unspool.engine.trace.shapes.by_hand import SHAPES
+from unspool.engine.trace.shapes.memo import is_mutable
 from unspool.engine.trace.shapes.symbolic_rows import size_of_rows
 from unspool.engine.trace.user_lines import Place, place_now
 
-_C: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+_C: Any = torch._C  # pyright: ignore[reportPrivateUsage]  # no public name
 _sequence_number, _differentiated = _C._autograd._get_sequence_nr, _C._current_autograd_node
 
 
@@ -203,9 +203,7 @@ def _is_operation(func: Any) -> bool:
 
 def mutates(node: fx.Node) -> bool:
     """Whether a node changes one of its arguments in place."""
-    if not isinstance(node.target, OpOverload):
-        return False
-    return node.target._schema.is_mutable  # pyright: ignore[reportPrivateUsage]  # a schema has no public name
+    return is_mutable(node.target)
 
 
 def _detached(leaf: Any) -> Any:

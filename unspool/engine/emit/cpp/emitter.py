@@ -7,8 +7,8 @@ from collections.abc import Hashable
 import torch
 from torch import fx
 
+from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.module import Module
 from unspool.engine.emit.cpp.part import fuse_part
 from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
 from unspool.engine.emit.stages.lowering import has_form, is_added_up

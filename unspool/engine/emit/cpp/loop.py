@@ -12,9 +12,9 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from unspool.engine.emit.cpp.module import Module
-from unspool.engine.emit.cpp.runtime import Needs, Runtime, threads
-from unspool.engine.emit.cpp.source import Printer
+from unspool.engine.emit.cpp.libraries.module import Module
+from unspool.engine.emit.cpp.libraries.runtime import Needs, Runtime, threads
+from unspool.engine.emit.cpp.printer.source import Printer
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.emit.stages.lowering import add_up, is_added_up, lower_instruction, total_of

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from unspool.engine.emit.cpp.kernels import Kernels
+from unspool.engine.emit.cpp.libraries.kernels import Kernels
+from unspool.engine.emit.cpp.libraries.module import Module
+from unspool.engine.emit.cpp.libraries.runtime import Runtime
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.module import Module
-from unspool.engine.emit.cpp.runtime import Runtime
 from unspool.engine.emit.protocol import Beside, Chunk
 from unspool.engine.emit.stages.lowering import has_form, has_plain_rows, is_row_sum
 from unspool.engine.execute.counts import Counts

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
+import torch._decomp
 from torch import Tensor, fx
-from torch._decomp import (
-    decomposition_table,  # pyright: ignore[reportUnknownVariableType]  # their Callables are bare
-    get_decompositions,  # pyright: ignore[reportUnknownVariableType]
-)
 from torch._ops import OpOverload
 
 from unspool.engine.ops.table import is_pointwise, op_of
 from unspool.engine.trace.graph import aten, calls
+
+_decomp: Any = torch._decomp
+"""Whose functions are declared with bare Callables."""
 
 
 def _product_and_sum(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
@@ -166,7 +166,7 @@ def _replicated(size: int, before: int, after: int) -> list[int]:
 
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    **get_decompositions(
+    **_decomp.get_decompositions(
         [
             aten.baddbmm,
             aten.repeat,
@@ -219,7 +219,7 @@ def torchs_decomposition(target: Any) -> Callable[..., Any] | None:
     operation = cast(Any, target)
     if operation.namespace == "prims":  # in which torch's decompositions end where they follow NumPy
         return operation.impl_aten
-    return cast("dict[Any, Callable[..., Any]]", decomposition_table).get(operation)
+    return _decomp.decomposition_table.get(operation)
 
 
 def without_form(graph: fx.Graph) -> set[Any]:

@@ -47,7 +47,7 @@ class RememberingMode(FakeTensorMode):
             key = self._key(func, args, kwargs or {})
         except _UnknownError:
             result: Any = super().__torch_dispatch__(func, types, args, kwargs)
-            if _is_mutable(func):
+            if is_mutable(func):
                 _forget((args, kwargs))
             return result
         known = _remembered.get(key)
@@ -158,14 +158,19 @@ def _attributes(tensor: Any) -> dict[str, Any]:
     return tensor.__dict__
 
 
-def _is_mutable(func: Any) -> bool:
-    return isinstance(func, OpOverload) and func._schema.is_mutable  # pyright: ignore[reportPrivateUsage]
+def _schema(func: Any) -> Any:
+    return func._schema
+
+
+def is_mutable(func: Any) -> bool:
+    """Whether an operation changes one of its arguments in place."""
+    return isinstance(func, OpOverload) and _schema(func).is_mutable
 
 
 @cache
 def _is_special(func: OpOverload[Any, Any]) -> bool:
     """Whether a result is more than its shape and dtype: an argument, a number, or whatever torch's default is."""
-    schema = func._schema  # pyright: ignore[reportPrivateUsage]  # a schema has no public name
+    schema = _schema(func)
     if schema.is_mutable or not schema.returns or func in SPECIAL:
         return True
     values = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags

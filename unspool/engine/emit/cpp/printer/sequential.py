@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import indent
 
-from unspool.engine.emit.cpp.spelling import TYPES, Element, start_of_fold
+from unspool.engine.emit.cpp.printer.spelling import TYPES, Element, start_of_fold
 from unspool.engine.emit.stages.statements import Along, Gather, Order, Scan, Scatter
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import indent
 
-from unspool.engine.emit.cpp.kernels import Kernels
-from unspool.engine.emit.cpp.loop_text import LoopText, comment
-from unspool.engine.emit.cpp.spelling import TYPES
+from unspool.engine.emit.cpp.libraries.kernels import Kernels
+from unspool.engine.emit.cpp.printer.loop_text import LoopText, comment
+from unspool.engine.emit.cpp.printer.spelling import TYPES
 from unspool.engine.emit.stages.passes import Pass, Stage
 from unspool.engine.emit.stages.scratch import Home, Scratch
 from unspool.engine.emit.stages.statements import Convolve, Correlate, Largest, Product

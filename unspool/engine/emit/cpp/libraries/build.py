@@ -21,7 +21,7 @@ from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
 
-from unspool.engine.emit.cpp import compile_cache
+from unspool.engine.emit.cpp.libraries import compile_cache
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.reasons import Code
 from unspool.forking import ForkSafeLock, after_fork

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from textwrap import indent
 
-from unspool.engine.emit.cpp.spelling import TYPES, Element
+from unspool.engine.emit.cpp.printer.spelling import TYPES, Element
 from unspool.engine.emit.stages.statements import Contract
 from unspool.engine.emit.stages.strided import Ref
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from unspool.engine.emit.cpp.build import Build
-from unspool.engine.emit.cpp.kernels import Kernels, address, header
-from unspool.engine.emit.cpp.runtime import Runtime, runtime_build
+from unspool.engine.emit.cpp.libraries.build import Build
+from unspool.engine.emit.cpp.libraries.kernels import Kernels, address, header
+from unspool.engine.emit.cpp.libraries.runtime import Runtime, runtime_build
 
 FUNCTION = """
 extern "C" __attribute__((visibility("default")))

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from unspool.engine.emit.cpp.build import Build
+from unspool.engine.emit.cpp.libraries.build import Build
 from unspool.engine.emit.stages.dtypes import MULTIPLIED
 
-_HERE = Path(__file__).parent
+_NATIVE = Path(__file__).parents[1] / "native"
 
 HEADERS = {
     "products": ("products.h", "row_sums.h"),
@@ -76,7 +76,7 @@ def address(library: ctypes.CDLL, name: str) -> int:
 
 def header(*names: str) -> str:
     """The text of headers, so that what is compiled is one text."""
-    lines = "".join((_HERE / name).read_text() for name in names).splitlines(keepends=True)
+    lines = "".join((_NATIVE / name).read_text() for name in names).splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith(("#pragma once", '#include "')))
 
 

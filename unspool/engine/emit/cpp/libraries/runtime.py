@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from unspool.engine.emit.cpp.build import Build
-from unspool.engine.emit.cpp.kernels import Kernels, address, exported, header
+from unspool.engine.emit.cpp.libraries.build import Build
+from unspool.engine.emit.cpp.libraries.kernels import Kernels, address, exported, header
 from unspool.forking import is_forked
 
 

@@ -1,0 +1,1 @@
+"""Builds C++, keeps it and calls it."""

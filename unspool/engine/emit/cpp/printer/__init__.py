@@ -1,0 +1,1 @@
+"""Prints stages as C++."""
