@@ -83,14 +83,15 @@ def test_inputs_of_rank_below_two_are_a_value_error(inputs: Any) -> None:
         dynamic_rnn(gru(), inputs, dtype=torch.float32)
 
 
-def test_neither_initial_state_nor_dtype_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match=r"If there is no initial_state, you must give a dtype, such as"):
-        dynamic_rnn(gru(), X)
+def test_no_dtype_where_neither_inputs_nor_weights_tell_it_is_a_value_error() -> None:
+    expected = r"If there is no initial_state, you must give a dtype, such as .* the inputs are torch.int64, and"
+    with pytest.raises(ValueError, match=expected):
+        dynamic_rnn(Plus1(3), torch.zeros(2, 4, 3, dtype=torch.int64))
 
 
 def test_the_missing_dtype_is_told_before_the_missing_depth() -> None:
     with pytest.raises(ValueError, match="you must give a dtype"):
-        dynamic_rnn(gru(), torch.zeros(2, 3))
+        dynamic_rnn(Plus1(3), torch.zeros(2, 3, dtype=torch.int64))
 
 
 def test_a_dtype_that_is_none_is_a_type_error() -> None:

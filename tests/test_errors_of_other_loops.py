@@ -57,7 +57,7 @@ def test_static_rnn_refuses_steps_of_different_batches() -> None:
 
 def test_static_rnn_needs_a_dtype_or_a_state() -> None:
     with pytest.raises(ValueError, match="If there is no initial_state, you must give a dtype"):
-        static_rnn(gru(), STEPS)
+        static_rnn(Plus1(3), [step.long() for step in STEPS])
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_bidirectional_loops_refuse_float_lengths() -> None:
 
 
 def test_bidirectional_loops_name_the_state_that_is_missing_before_running_either_cell() -> None:
-    forwards, backwards = Plus1(3), Plus1(3)
+    forwards, backwards, steps = Plus1(3), Plus1(3), [step.long() for step in STEPS]
     with pytest.raises(ValueError, match="If there is no initial_state_bw, you must give a dtype"):
-        unspool.bidirectional_dynamic_rnn(forwards, backwards, X, initial_state_fw=torch.zeros(2, 3))
+        unspool.bidirectional_dynamic_rnn(forwards, backwards, X.long(), initial_state_fw=torch.zeros(2, 3))
     with pytest.raises(ValueError, match="If there is no initial_state_bw, you must give a dtype"):
-        unspool.static_bidirectional_rnn(forwards, backwards, STEPS, initial_state_fw=torch.zeros(2, 3))
+        unspool.static_bidirectional_rnn(forwards, backwards, steps, initial_state_fw=torch.zeros(2, 3))
     assert forwards.calls == backwards.calls == 0
 
 

@@ -57,6 +57,8 @@ from unspool.decode import (
 )
 from unspool.engine import Checkpoint, Keep, PerformanceWarning, Reason, Recompute, StrictError, strict
 from unspool.interop import tf_variables
+from unspool.layers.rnn import RNN
+from unspool.layers.stack import Stack
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
 from unspool.loops.dynamic import dynamic_rnn
 from unspool.loops.explain import explain
@@ -73,6 +75,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DEFAULT_BOUND",
+    "RNN",
     "AttentionMechanism",
     "AttentionWrapper",
     "AttentionWrapperState",
@@ -117,6 +120,7 @@ __all__ = [
     "ScheduledEmbeddingTrainingHelper",
     "ScheduledOutputTrainingHelper",
     "SequenceLoss",
+    "Stack",
     "StepIndex",
     "Stream",
     "StreamPosition",

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from unspool import sizes
 from unspool.cells.cell import RNNCell
+from unspool.cells.fresh import reset_modules
 from unspool.cells.rows_first import check_axes, own_layout, rows_first
 from unspool.cells.torch_cells import TorchCell, is_torch_cell
 from unspool.structure import Structure, describe, flatten, is_leaf
@@ -173,6 +174,10 @@ class StepCell(RNNCell):
         found = self._split(returned)
         output, new_state = found["output"], found["state"]
         return output, _gathered(new_state, state) if ("state", True) in self._returns else new_state
+
+    def reset_parameters(self) -> None:
+        """Lets every part of the module draw its weights anew, as torch's modules do."""
+        reset_modules(self)
 
     def start_sequence(self) -> None:
         """Calls what is to be called before the first step of a loop."""

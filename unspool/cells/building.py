@@ -53,6 +53,8 @@ class Buildable(nn.Module):
         self.weight_dtype = weight_dtype
         self.built = False
         self.building = False
+        self.built_for: Any = None
+        """The input size that `build` was called with; None before, and where there was nothing to build."""
         # Goes wherever the module goes: what has changed about it by the time of `build` was asked for.
         self._blank = torch.empty(0)
         self._unmoved = (self._blank.dtype, self._blank.device)
@@ -205,7 +207,7 @@ def _build_once(build: Callable[..., None]) -> Callable[..., None]:
             raise
         finally:
             self.building = False
-        self.built = True
+        self.built, self.built_for = True, input_size
 
     return wrapper
 

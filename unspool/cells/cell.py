@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from unspool import sizes
+from unspool.cells import fresh
 from unspool.cells.building import Buildable
 from unspool.cells.like import snake_case, zero_state_of
 from unspool.dtypes import as_dtype
@@ -147,6 +148,24 @@ class RNNCell(Buildable):
 
     def start_sequence(self) -> None:
         """Called by every loop before its first step: what is drawn once a sequence is drawn anew."""
+
+    def reset_parameters(self) -> None:
+        """Draws the weights anew, in place, as they were drawn when they were made.
+
+        A cell whose weights are made in `__init__` and that does not keep the arguments of that as attributes, so that
+        another like it could be made, overrides this.
+
+        Raises:
+            NotImplementedError: if it would have to.
+
+        >>> from unspool import GRUCell
+        >>> cell = GRUCell(4, input_size=3)
+        >>> before = cell.gates_kernel.detach().clone()
+        >>> cell.reset_parameters()
+        >>> bool((cell.gates_kernel == before).any())
+        False
+        """
+        fresh.reset(self)
 
     # -- names -------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.cell import RNNCell
+from unspool.cells.fresh import reset_modules
 from unspool.cells.like import assert_like_rnncell
 from unspool.structure import Structure, describe
 
@@ -89,6 +90,10 @@ class TorchCell(RNNCell):
     def default_dtype(self) -> torch.dtype:
         """The dtype of a zero state, if a loop is not told one: that of the weights."""
         return self.cell.weight_hh.dtype
+
+    def reset_parameters(self) -> None:
+        """Lets torch's cell draw its weights anew."""
+        reset_modules(self)
 
     def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step of torch's cell."""

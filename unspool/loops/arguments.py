@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from unspool.cells.like import buildable_part, initial_state_of, is_built, start_sequence
@@ -94,7 +96,7 @@ def as_sequences(
             raise ValueError(f"Expected inputs to have rank at least 2, but got shape {list(leaf.shape)}{hint}")
     leaves = flatten(inputs)
     steps, batch_size = static_shape(first)[:2]
-    state = as_state(given, initial_state, dtype, batch_size, first.device, state_name)
+    state = as_state(given, initial_state, dtype, batch_size, leaves, state_name)
     if lengths is not None:
         check_one_length_a_row(lengths, batch_size)
     check_parallel_iterations(parallel_iterations)
@@ -138,8 +140,10 @@ def begin(cell: Any, step_inputs: Structure, state: Structure) -> None:
     start_sequence(cell)
 
 
-def as_state(cell: Any, initial_state: Structure, dtype: Any, batch_size: int, device: Any, name: str) -> Structure:
-    """The initial state, used as it is if it is given, else the cell's own."""
+def as_state(
+    cell: Any, initial_state: Structure, dtype: Any, batch_size: int, inputs: Sequence[Tensor], name: str
+) -> Structure:
+    """The initial state, used as it is if it is given, else the cell's own: on the device of the inputs' tensors."""
     dtype = None if dtype is None else as_dtype(dtype)
     if isinstance(initial_state, torch.dtype):
         raise TypeError(f"{name} is {initial_state}: to give a dtype, write dtype={initial_state}")
@@ -149,11 +153,22 @@ def as_state(cell: Any, initial_state: Structure, dtype: Any, batch_size: int, d
                 f"{name} is needed, since the cell does not know the size of its state: give it, or give unspool.cell "
                 "its state_size"
             )
-        dtype = getattr(cell, "default_dtype", None) if dtype is None else dtype
+        dtype = _dtype_of_states(cell, inputs) if dtype is None else dtype
         if dtype is None:
-            raise ValueError(f"If there is no {name}, you must give a dtype, such as dtype=torch.float32")
-        return initial_state_of(cell, batch_size, dtype, device)
+            raise ValueError(
+                f"If there is no {name}, you must give a dtype, such as dtype=torch.float32: the inputs are "
+                f"{inputs[0].dtype}, and the cell has no weights that would tell"
+            )
+        return initial_state_of(cell, batch_size, dtype, inputs[0].device)
     return as_tensors(initial_state, name)
+
+
+def _dtype_of_states(cell: Any, inputs: Sequence[Tensor]) -> torch.dtype | None:
+    """What a cell says, else the dtype of the first floating-point inputs, else that of its weights."""
+    said = getattr(cell, "default_dtype", None)
+    weights = cell.parameters() if isinstance(cell, nn.Module) else ()
+    typed = (each.dtype for each in chain(inputs, weights) if each.is_floating_point() or each.is_complex())
+    return next(typed, None) if said is None else said
 
 
 def as_rows_first(cell: Any, state: Structure, name: str) -> tuple[Any, Structure, Structure]:

@@ -43,8 +43,9 @@ def dynamic_rnn(
         sequence_length: the length of each row, ints in [0, time]; None for full length.
         initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None. It
             is needed where the cell does not know its size.
-        dtype: the dtype of the zero state and the outputs; needed without `initial_state`, or if it has several.
-            Outputs of a cell that does not know their size have the dtypes that its step gives them.
+        dtype: the dtype of the zero state and the outputs; by default that of `initial_state`, else of the inputs, or,
+            where these are token ids, of the cell's weights. It is needed if `initial_state` has several. Outputs of a
+            cell that does not know their size have the dtypes that its step gives them.
         parallel_iterations: how many steps are worked on at once, where they need not wait for each other. More
             make larger matrix products and need more space to work. By default 32, or more on a CPU where the batch is
             small. It never changes the result.

@@ -47,7 +47,8 @@ def static_rnn(
         inputs: a list of steps, each a tensor `[batch, ...]` or a nested structure of such tensors. `StepIndex()` among
             them is the number of the step.
         initial_state: the state to start from, in the structure of `cell.state_size`; the cell's zero state if None.
-        dtype: the dtype of the zero state and of zero outputs; needed without `initial_state`.
+        dtype: the dtype of the zero state and of zero outputs; by default that of the inputs, or, where these are
+            token ids, of the cell's weights.
         sequence_length: the length of each row, ints in [0, len(inputs)]; None for full length. Past its length a
             row's outputs are zero and its state stays.
         scope: a name for profiler ranges, "rnn" by default; give the same name to `tf_variables`.
@@ -180,7 +181,7 @@ def as_chain(
             raise ValueError(
                 f"the batch sizes of inputs differ: {batch_size} and {static_shape(leaf)[0]} are not compatible"
             )
-    state = as_state(given, initial_state, dtype, batch_size, first.device, state_name)
+    state = as_state(given, initial_state, dtype, batch_size, flatten(inputs[0]), state_name)
     lengths = None if sequence_length is None else as_lengths(sequence_length)
     check_namedtuples(given.state_size, state, name=state_name, like=f"{cell_name}.state_size")
     runs, state, axes = as_rows_first(given, state, state_name)

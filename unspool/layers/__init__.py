@@ -1,0 +1,1 @@
+"""Modules over whole sequences, as torch's users expect them: a cell and its options, called with a batch."""

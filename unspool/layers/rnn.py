@@ -1,0 +1,268 @@
+"""`RNN`: a cell as a layer, over a batch of sequences in any form."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from unspool.cells.fresh import mirrored
+from unspool.cells.rows_first import RowsFirst, has_rows_first, own_layout, rows_first
+from unspool.cells.torch_cells import as_cell
+from unspool.engine import Memory, check_memory
+from unspool.flags import check_flag
+from unspool.layers.batches import Padded, as_batch
+from unspool.layers.resets import as_flags
+from unspool.layers.states import LearnedState, as_states
+from unspool.layers.steps import Resetting, Showing, Truncating
+from unspool.loops.arguments import as_state, begin
+from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
+from unspool.loops.directions import join
+from unspool.loops.dynamic import dynamic_rnn
+from unspool.loops.step_index import StepIndex
+from unspool.sizes import UNKNOWN
+from unspool.structure import flatten, map_structure, map_tensors
+
+
+class RNN(nn.Module):
+    """Runs a cell over a batch of sequences: `outputs, state = layer(x, state, lengths)`.
+
+    It stands for this loop, for every row `b` of the batch:
+
+        for t in range(lengths[b]):
+            outputs[b, t], state[b] = cell(x[b, t], state[b])
+
+    Dtype and device are those of the inputs, which may come as
+
+    | x                                        | outputs                    |
+    |------------------------------------------|----------------------------|
+    | padded, `[batch, time, ...]`, `lengths`  | padded, zero past a length |
+    | one sequence, `[time, depth]`            | `[time, ...]`              |
+    | a `PackedSequence`                       | a `PackedSequence`         |
+    | a nested tensor of jagged layout         | the same                   |
+    | a structure of padded tensors            | padded                     |
+
+    Args:
+        cell: an `RNNCell`, one of torch's cells, or anything with `state_size`, `output_size` and a call;
+            `unspool.cell` makes one of any step.
+        batch_first: whether padded tensors are `[batch, time, ...]`, not `[time, batch, ...]`.
+        bidirectional: the cell that runs from the end of each sequence to its start; True makes one like `cell`, with
+            weights of its own. Outputs of the two stand side by side, on the last axis; the state is a pair.
+        initial_state: `"zero"`, or `"learned"`: a parameter for each tensor of the state, from zeros on.
+        return_states: `"all"` also returns the state after every step, `[batch, time, ...]`, with gradients.
+        detach_every: truncated backpropagation: no gradient goes through the state from one segment of so many steps
+            to the one before.
+        memory: what is kept for backward: `Keep()`, `Recompute()` or `Checkpoint(every=N)`.
+        swap_memory: whether that waits in host memory while a GPU goes on.
+
+    Raises:
+        TypeError: if `cell` or `bidirectional` is no cell, or an option is not of its kind.
+        ValueError: if an option is none of those above.
+
+    >>> from unspool import RNN, LSTMCell
+    >>> layer = RNN(LSTMCell(4))
+    >>> outputs, state = layer(torch.randn(2, 5, 3), lengths=[5, 2])
+    >>> outputs.shape, bool((outputs[1, 2:] == 0).all()), bool((outputs[1, 1] == state.h[1]).all())
+    (torch.Size([2, 5, 4]), True, True)
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        *,
+        batch_first: bool = True,
+        bidirectional: Any = False,
+        initial_state: str = "zero",
+        return_states: Any = False,
+        detach_every: int | None = None,
+        memory: Memory | None = None,
+        swap_memory: bool = False,
+    ) -> None:
+        super().__init__()
+        check_flag("batch_first", batch_first)
+        check_flag("swap_memory", swap_memory)
+        check_memory(memory)
+        self.cell = as_cell("cell", cell, starts=False)
+        self.cell_bw = (
+            None
+            if bidirectional is False
+            else as_cell("bidirectional", mirrored(self.cell) if bidirectional is True else bidirectional)
+        )
+        self.batch_first, self.memory, self.swap_memory = batch_first, memory, swap_memory
+        if return_states is not False and return_states != "all":
+            raise ValueError(f'return_states must be False or "all", but is {return_states!r}')
+        self.return_states = return_states
+        self.detach_every = _as_every(detach_every)
+        if initial_state not in ("zero", "learned"):
+            raise ValueError(f'initial_state must be "zero" or "learned", but is {initial_state!r}')
+        learned = initial_state == "learned"
+        self.initial_state = nn.ModuleList(_learned(each) for each in self._cells) if learned else None
+        self._wrapped: dict[tuple[int, bool], tuple[Any, Any]] = {}
+
+    @property
+    def bidirectional(self) -> bool:
+        """Whether there is a cell for the other direction."""
+        return self.cell_bw is not None
+
+    def forward(self, x: Any, state: Any = None, lengths: Any = None, *, resets: Any = None) -> Any:
+        """Runs the cell over a batch of sequences.
+
+        Args:
+            x: the inputs, in any of the forms above.
+            state: the state to start from, a pair of them if the layer is bidirectional; its initial state if None.
+            lengths: the length of each row of padded inputs; None for full length.
+            resets: flags `[batch, time]` (or as `batch_first` has it): a row starts anew, from the layer's initial
+                state, before each step whose flag is set, such as the first step of an episode.
+
+        Returns:
+            The outputs and the final state; with `return_states="all"` also the states after every step.
+        """
+        batch = as_batch(x, lengths, self.batch_first)
+        flags = None if resets is None else as_flags(resets, batch, self.bidirectional)
+        inputs = batch.inputs if flags is None else (batch.inputs, flags)
+        inputs = inputs if self.detach_every is None else (inputs, StepIndex())
+        given = as_states(state, 2, "direction") if self.bidirectional else [state]
+        starts = [self._start_of(k, each, batch) for k, each in enumerate(given)]
+        cells = [self._running(k, flags is not None) for k in range(len(given))]
+        run: Any = bidirectional_dynamic_rnn if self.bidirectional else dynamic_rnn
+        how = {"time_major": not self.batch_first, "swap_memory": self.swap_memory, "memory": self.memory}
+        outputs, finals = run(*cells, inputs, batch.lengths, *starts, **how)
+        if not self.bidirectional:
+            outputs, finals = [outputs], [finals]
+        return self._returned(outputs, finals, batch)
+
+    def step(self, x: Any, state: Any = None) -> tuple[Any, Any]:
+        """One step, for streams: `output, state = layer.step(x, state)`.
+
+        Args:
+            x: the inputs of one step, `[batch, ...]`, or `[depth]` of a single sequence.
+            state: what the step before returned; None at the first.
+
+        Raises:
+            ValueError: if the layer is bidirectional: it would have to know the end.
+
+        >>> from unspool import RNN, GRUCell
+        >>> layer, x = RNN(GRUCell(4)), torch.randn(5, 3)
+        >>> outputs, _ = layer(x)
+        >>> state = None
+        >>> for row in x:
+        ...     output, state = layer.step(row, state)
+        >>> torch.allclose(output, outputs[-1])
+        True
+        """
+        if self.bidirectional:
+            raise ValueError("a bidirectional layer has no step: its other direction begins at the end of a sequence")
+        unbatched = isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point()
+        x, axes = x[None] if unbatched else x, 0 if unbatched else getattr(self.cell, "batch_axis", 0)
+        cell = _with_rows_first(self.cell)
+        if state is None:
+            state = self._begun(0, x)
+        else:
+            state = map_structure(lambda leaf: leaf[None], state) if unbatched else rows_first(state, axes)
+        output, state = cell(x, state)
+        if unbatched:
+            return tuple(map_tensors(lambda leaf: leaf[0], each) for each in (output, state))
+        return output, own_layout(state, axes)
+
+    def materialize(self, x: Any) -> RNN:
+        """Makes the weights that wait for the first inputs, for inputs like `x`; returns the layer.
+
+        Optimisers, `DistributedDataParallel` and `fully_shard` want them made.
+
+        >>> from unspool import RNN, GRUCell
+        >>> sum(weight.numel() for weight in RNN(GRUCell(4)).materialize(torch.zeros(1, 1, 3)).parameters())
+        96
+        """
+        batch = as_batch(x, None, self.batch_first)
+        step = map_structure(lambda leaf: leaf.select(1 if self.batch_first else 0, 0)[:1], batch.inputs)
+        for k, cell in enumerate(self._cells):
+            state = self._begun(k, step)
+            if isinstance(cell, nn.Module) and any(map(is_lazy, cell.parameters())):
+                with torch.no_grad():
+                    _with_rows_first(cell)(step, state)
+        return self
+
+    def extra_repr(self) -> str:
+        """The options that differ from what they are by default."""
+        given: dict[str, tuple[Any, Any]] = {
+            "batch_first": (self.batch_first, True),
+            "return_states": (self.return_states, False),
+            "detach_every": (self.detach_every, None),
+            "memory": (self.memory, None),
+            "swap_memory": (self.swap_memory, False),
+        }
+        return ", ".join(f"{name}={value!r}" for name, (value, default) in given.items() if value != default)
+
+    @property
+    def _cells(self) -> list[Any]:
+        return [self.cell] if self.cell_bw is None else [self.cell, self.cell_bw]
+
+    def _learned(self, k: int) -> LearnedState | None:
+        return None if self.initial_state is None else cast(LearnedState, self.initial_state[k])
+
+    def _start_of(self, k: int, state: Any, batch: Padded) -> Any:
+        """The state that a direction starts from, with rows on the first axes; None for its cell's own."""
+        if state is not None:
+            axes = getattr(self._cells[k], "batch_axis", 0)
+            return map_structure(lambda leaf: leaf[None], state) if batch.unbatched else rows_first(state, axes)
+        learned = self._learned(k)
+        return None if learned is None else learned.rows(batch.rows, batch.device)
+
+    def _begun(self, k: int, step: Any) -> Any:
+        """The state before a first step whose inputs are given; the cell is ready for it."""
+        cell, learned = _with_rows_first(self._cells[k]), self._learned(k)
+        leaves = flatten(step)
+        rows, device = leaves[0].shape[0], leaves[0].device
+        state = as_state(cell, None, None, rows, leaves, "state") if learned is None else learned.rows(rows, device)
+        begin(cell, step, state)
+        return state
+
+    def _running(self, k: int, resetting: bool) -> Any:
+        """A cell with what is done at every step around it; kept, since whoever runs has the plans."""
+        cell = self._cells[k]
+        kept = self._wrapped.get((k, resetting))
+        if kept is not None and kept[0] is cell:
+            return kept[1]
+        runs = _with_rows_first(cell)
+        if resetting:
+            runs = Resetting(runs, self._learned(k), k)
+        if self.detach_every is not None:  # what is carried is cut off, not what a row starts anew from
+            runs = Truncating(runs, self.detach_every)
+        if self.return_states:
+            runs = Showing(runs)
+        self._wrapped[k, resetting] = cell, runs
+        return runs
+
+    def _returned(self, outputs: Any, finals: Any, batch: Padded) -> Any:
+        """What the caller gets of every direction's outputs and final state."""
+        shown: list[Any] = [each[1] for each in outputs] if self.return_states else []
+        outputs = [each[0] for each in outputs] if self.return_states else list(outputs)
+        states = [
+            map_structure(lambda leaf: leaf[0], each) if batch.unbatched else own_layout(each, axes)
+            for each, axes in zip(finals, (getattr(cell, "batch_axis", 0) for cell in self._cells), strict=True)
+        ]
+        every = [batch.outputs(each) for each in shown]
+        if self.bidirectional:
+            joined = join(*outputs, axis=-1)
+            return batch.outputs(joined), tuple(states), *([tuple(every)] if every else [])
+        return batch.outputs(outputs[0]), states[0], *every
+
+
+def _with_rows_first(cell: Any) -> Any:
+    return cell if has_rows_first(cell) else RowsFirst(cell)
+
+
+def _learned(cell: Any) -> LearnedState:
+    if UNKNOWN in flatten(cell.state_size):
+        raise ValueError('initial_state="learned" needs a cell that knows its state_size: give it to unspool.cell')
+    return LearnedState(cell.state_size)
+
+
+def _as_every(detach_every: Any) -> int | None:
+    if detach_every is None:
+        return None
+    if not isinstance(detach_every, int) or isinstance(detach_every, bool) or detach_every < 1:
+        raise ValueError(f"detach_every must be a positive number of steps, but is {detach_every!r}")
+    return detach_every
