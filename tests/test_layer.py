@@ -234,8 +234,10 @@ def test_truncated_backpropagation_is_detaching_chunk_by_chunk(cell: str, every:
     check(layer, x, (outputs, final), (expected, state))
 
 
-def test_truncation_resets_and_all_states_go_together() -> None:
-    layer = RNN(CELLS["own"](), detach_every=2, return_states="all", initial_state="learned")
+@pytest.mark.compiled
+@pytest.mark.parametrize("cell", CELLS)
+def test_truncation_resets_and_all_states_go_together_in_compiled_loops(cell: str) -> None:
+    layer = RNN(CELLS[cell](), detach_every=2, return_states="all", initial_state="learned")
     x, resets = torch.randn(ROWS, STEPS, DEPTH, requires_grad=True), torch.rand(ROWS, STEPS) < 0.4
     with strict():
         outputs, _, states = layer(x, lengths=LENGTHS, resets=resets)

@@ -22,7 +22,7 @@ from unspool.engine.trace.graph import (
 
 
 def drop_identities(graph: fx.Graph) -> None:
-    """Removes what gives back what it was given: `x * 1`, `x + 0`, copies, casts and views to the same."""
+    """Removes what gives back what it was given: `x * 1`, `x + 0`, `where(c, x, x)`, copies, casts and views."""
     for node in calls(graph):
         same = _unchanged(node)
         if same is not None:
@@ -39,6 +39,9 @@ def _unchanged(node: Node) -> Node | None:
     )
     if is_call(node, *copies):
         return operand(node, 0)
+    if is_call(node, aten.where.self) and node.args[1] is node.args[2]:  # of which gradients alone are chosen
+        same = operand(node, 1)
+        return same if value(same).shape == value(node).shape else None
     if is_call(node, aten.t.default) and is_call(operand(node, 0), aten.t.default):
         return operand(operand(node, 0), 0)
     neutral: dict[Any, int] = {

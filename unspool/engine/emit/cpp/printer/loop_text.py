@@ -205,12 +205,22 @@ class LoopText:
                 return name
         element = self._element(ref, len(self._dims))
         root = ref.root().buffer
-        if root.place in (Place.SHARED, Place.STREAMED) and _is_fixed(element):
+        in_memory = root.place in (Place.SHARED, Place.STREAMED) and _is_fixed(element)
+        if root.dtype is torch.bool and self._dims and (in_memory or self._home.is_scalar(root)):
+            return self._flag(element)
+        if in_memory:
             # Compilers do not vectorise a loop that reads one number under a condition.
-            name = f"{root.name}_at_{element.split('[')[1][:-1]}"
+            name = _name_of(element)
             self._fixed[name] = f"const {TYPES[root.dtype]} {name} = {element};\n"
             return name
         return element
+
+    def _flag(self, element: str) -> str:
+        """A flag that is the same throughout the loop, as a number: gcc has no vectors of such conditions otherwise."""
+        name = f"{_name_of(element)}_flag"
+        wide = any(each.target.buffer.dtype.itemsize == 8 for each in self._loop.statements)
+        self._fixed[name] = f"const {'double' if wide else 'float'} {name} = {element} ? 1 : 0;\n"
+        return f"({name} > {0.5 if wide else '0.5f'})"
 
     def _write(self, ref: Ref, value: str, dims: int) -> str:
         return f"{self._element(ref, dims)} = {value};\n"
@@ -236,6 +246,11 @@ class LoopText:
 def comment(text: str) -> str:
     """A line of comment; a backslash at its end would take the next line with it."""
     return f"// {text} .\n" if text.endswith("\\") else f"// {text}\n"
+
+
+def _name_of(element: str) -> str:
+    """A name for what is at a fixed place, `flag_at_0` of `flag[0]`."""
+    return element.replace("[", "_at_").removesuffix("]")
 
 
 def _is_fixed(element: str) -> bool:
