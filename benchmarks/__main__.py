@@ -21,6 +21,7 @@ BENCHMARKS = {
     "inference": ANYWHERE,
     "own_cells": ANYWHERE,
     "gallery": CPU_ONLY,
+    "layer": ANYWHERE,
     "growth": ANYWHERE,
     "decode": ANYWHERE,
     "attention": ANYWHERE,
