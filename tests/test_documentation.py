@@ -40,16 +40,20 @@ def test_the_recipe_for_the_weights_of_torchs_lstm_holds_with_a_projection() -> 
 
 
 @pytest.mark.compiled
-def test_the_readme_shows_what_explain_says() -> None:
+def test_the_page_shows_what_explain_says() -> None:
     pinned = re.search(r"^torch==(\d+\.\d+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     if pinned is None or not torch.__version__.startswith(f"{pinned[1]}."):
         pytest.skip("another torch may take a step apart differently")
     script: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "images" / "explain.py"))
-    readme = (ROOT / "README.md").read_text()
-    explanation = script["explained"](readme)
+    page = (ROOT / "docs" / "explain.md").read_text()
+    explanation = script["explained"](page)
     hint = "run python docs/images/explain.py"
-    assert script["refreshed"](readme, str(explanation)) == readme, hint
+    assert script["refreshed"](page, str(explanation)) == page, hint
     assert (ROOT / "docs" / "images" / "explain.svg").read_text() == explanation.svg() + "\n", hint
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 180
 
 
 def test_the_table_of_policies_holds() -> None:

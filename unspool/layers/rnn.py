@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 from unspool.cells.fresh import mirrored
 from unspool.cells.rows_first import RowsFirst, has_rows_first, own_layout, rows_first
 from unspool.cells.torch_cells import as_cell
-from unspool.engine import Memory, check_memory
+from unspool.engine import Explanation, Memory, check_memory
 from unspool.flags import check_flag
 from unspool.layers.batches import Padded, as_batch
 from unspool.layers.resets import as_flags
@@ -21,6 +21,7 @@ from unspool.loops.arguments import as_state, begin
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
 from unspool.loops.directions import join
 from unspool.loops.dynamic import dynamic_rnn
+from unspool.loops.explain import explain
 from unspool.loops.step_index import StepIndex
 from unspool.sizes import UNKNOWN
 from unspool.structure import flatten, map_structure, map_tensors
@@ -119,19 +120,22 @@ class RNN(nn.Module):
         Returns:
             The outputs and the final state; with `return_states="all"` also the states after every step.
         """
-        batch = as_batch(x, lengths, self.batch_first)
-        flags = None if resets is None else as_flags(resets, batch, self.bidirectional)
-        inputs = batch.inputs if flags is None else (batch.inputs, flags)
-        inputs = inputs if self.detach_every is None else (inputs, StepIndex())
-        given = as_states(state, 2, "direction") if self.bidirectional else [state]
-        starts = [self._start_of(k, each, batch) for k, each in enumerate(given)]
-        cells = [self._running(k, flags is not None) for k in range(len(given))]
+        batch, cells, inputs, starts = self._given(x, state, lengths, resets)
         run: Any = bidirectional_dynamic_rnn if self.bidirectional else dynamic_rnn
-        how = {"time_major": not self.batch_first, "swap_memory": self.swap_memory, "memory": self.memory}
-        outputs, finals = run(*cells, inputs, batch.lengths, *starts, **how)
+        outputs, finals = run(*cells, inputs, batch.lengths, *starts, **self._options)
         if not self.bidirectional:
             outputs, finals = [outputs], [finals]
         return self._returned(outputs, finals, batch)
+
+    def explain(self, x: Any, state: Any = None, lengths: Any = None, *, resets: Any = None) -> Explanation:
+        """Says how the layer would run the same arguments, without running them; the first direction of two.
+
+        >>> from unspool import RNN, GRUCell
+        >>> RNN(GRUCell(4)).explain(torch.zeros(2, 5, 3)).planned
+        True
+        """
+        batch, cells, inputs, starts = self._given(x, state, lengths, resets)
+        return explain(cells[0], inputs, batch.lengths, starts[0], **self._options)
 
     def step(self, x: Any, state: Any = None) -> tuple[Any, Any]:
         """One step, for streams: `output, state = layer.step(x, state)`.
@@ -198,6 +202,20 @@ class RNN(nn.Module):
     @property
     def _cells(self) -> list[Any]:
         return [self.cell] if self.cell_bw is None else [self.cell, self.cell_bw]
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {"time_major": not self.batch_first, "swap_memory": self.swap_memory, "memory": self.memory}
+
+    def _given(self, x: Any, state: Any, lengths: Any, resets: Any) -> tuple[Padded, list[Any], Any, list[Any]]:
+        """The batch, and what a loop over it is given: the cell of each direction, inputs, and where they start."""
+        batch = as_batch(x, lengths, self.batch_first)
+        flags = None if resets is None else as_flags(resets, batch, self.bidirectional)
+        inputs = batch.inputs if flags is None else (batch.inputs, flags)
+        inputs = inputs if self.detach_every is None else (inputs, StepIndex())
+        given = as_states(state, 2, "direction") if self.bidirectional else [state]
+        starts = [self._start_of(k, each, batch) for k, each in enumerate(given)]
+        return batch, [self._running(k, flags is not None) for k in range(len(given))], inputs, starts
 
     def _learned(self, k: int) -> LearnedState | None:
         return None if self.initial_state is None else cast(LearnedState, self.initial_state[k])
