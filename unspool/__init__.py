@@ -1,5 +1,6 @@
 """unspool runs any recurrent cell through time: TensorFlow 1's RNN system, rebuilt for PyTorch."""
 
+from unspool import nn
 from unspool.cells.adapter import cell
 from unspool.cells.basic import BasicRNNCell
 from unspool.cells.cell import RNNCell
@@ -67,6 +68,7 @@ from unspool.loops.state_saving import static_state_saving_rnn
 from unspool.loops.static import static_rnn
 from unspool.loops.static_bidirectional import static_bidirectional_rnn
 from unspool.loops.step_index import StepIndex
+from unspool.nn.replace import Replaced, replace_
 from unspool.tensor_array import TensorArray
 
 __version__ = "0.1.0"
@@ -112,6 +114,7 @@ __all__ = [
     "RNNCellWrapper",
     "Reason",
     "Recompute",
+    "Replaced",
     "ResidualWrapper",
     "SampleEmbeddingHelper",
     "ScheduledEmbeddingTrainingHelper",
@@ -134,7 +137,9 @@ __all__ = [
     "load_tf1_checkpoint",
     "load_tf1_weights",
     "monotonic_attention",
+    "nn",
     "raw_rnn",
+    "replace_",
     "safe_cumprod",
     "save_tf1_checkpoint",
     "sequence_loss",
