@@ -147,6 +147,7 @@ class TestTorchRunsIt:
 
     @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
     @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # of torch's checks of sizes
+    @pytest.mark.filterwarnings("ignore:The tensor attributes self._flat_weights:UserWarning")  # of torch's modules
     def test_for_tracers(self, runs: list[str]) -> None:
         rnn, inputs = unspool.nn.GRU(3, 4, batch_first=True), torch.randn(2, 5, 3)
         traced = torch.jit.trace(rnn, inputs, check_trace=False)
