@@ -12,83 +12,57 @@ from torch import Tensor
 class Full:
     """Sequences of one length, as time-major rows `[T, B, ...]`.
 
-    >>> Full().enter(torch.tensor([[1], [2], [3]]), backwards=True).T
-    tensor([[3, 2, 1]])
+    >>> Full(2).reversed(torch.tensor([[1, 10], [2, 20], [3, 30]]))
+    tensor([[ 3, 30],
+            [ 2, 20],
+            [ 1, 10]])
     """
 
-    lengths: Tensor | None = None
+    counts: tuple[int, ...] | None = None
+    """The rows of each step, if they are packed."""
 
-    def enter(self, rows: Tensor, backwards: bool) -> Tensor:
-        """Time-major inputs of a loop that begins at one end of each sequence."""
-        return rows.flip(0) if backwards else rows
+    def __init__(self, batch_size: int) -> None:
+        self.batch_size = batch_size
 
-    def leave(self, outputs: Tensor, backwards: bool) -> Tensor:
-        """The rows again, from what such a loop puts out."""
-        return outputs.flip(0) if backwards else outputs
+    def reversed(self, rows: Tensor) -> Tensor:
+        """The rows in the order of a loop that begins at the end of each sequence; and back."""
+        return rows.flip(0)
 
 
 class Packed(Full):
-    """Sequences of many lengths, the longest first, as the rows `[sum(lengths), ...]` of a `PackedSequence`.
+    """Sequences of many lengths, as the rows `[sum(lengths), ...]` of a `PackedSequence`, the longest first.
 
-    >>> batch = Packed(torch.tensor([2, 2, 1]))
-    >>> batch.lengths
-    tensor([3, 2])
-    >>> inputs = batch.enter(torch.tensor([1, 10, 2, 20, 3]), backwards=True)
-    >>> inputs.T
-    tensor([[ 3,  2,  1],
-            [20, 10,  0]])
-    >>> batch.leave(inputs, backwards=True)
-    tensor([ 1, 10,  2, 20,  3])
+    >>> Packed(torch.tensor([2, 2, 1])).reversed(torch.tensor([1, 10, 2, 20, 3]))
+    tensor([ 3, 20,  2, 10,  1])
     """
 
     def __init__(self, batch_sizes: Tensor) -> None:
-        self._steps, self._rows = len(batch_sizes), int(batch_sizes[0])
-        runs = batch_sizes[:, None] > torch.arange(self._rows)
-        self.lengths = self._lengths = runs.sum(0)
-        self._time, self._row = runs.nonzero(as_tuple=True)
+        counts: Any = batch_sizes.tolist()
+        self.counts = tuple(counts)
+        super().__init__(self.counts[0])
+        self._batch_sizes = batch_sizes
 
-    def enter(self, rows: Tensor, backwards: bool) -> Tensor:
-        """Time-major inputs, zero past the end of each sequence."""
-        flat = cast(Tensor, _Spread.apply(rows, self._places(backwards), self._steps * self._rows))
-        return flat.reshape(self._steps, self._rows, *rows.shape[1:])
-
-    def leave(self, outputs: Tensor, backwards: bool) -> Tensor:
-        """The rows within their lengths."""
-        return cast(Tensor, _Collect.apply(outputs.flatten(0, 1), self._places(backwards)))
-
-    def _places(self, backwards: bool) -> Tensor:
-        return self._backwards if backwards else self._forwards
+    def reversed(self, rows: Tensor) -> Tensor:
+        """Each sequence from its end to its start."""
+        return cast(Tensor, _Reversed.apply(rows, self._order))
 
     @cached_property
-    def _forwards(self) -> Tensor:
-        return self._time * self._rows + self._row
+    def _order(self) -> Tensor:
+        """Where the row is that takes the place of each: an order that undoes itself."""
+        runs = self._batch_sizes[:, None] > torch.arange(self.batch_size)
+        time, row = runs.nonzero(as_tuple=True)
+        starts = self._batch_sizes.cumsum(0) - self._batch_sizes
+        return starts[runs.sum(0)[row] - 1 - time] + row
 
-    @cached_property
-    def _backwards(self) -> Tensor:
-        return (self._lengths[self._row] - 1 - self._time) * self._rows + self._row
 
-
-class _Spread(torch.autograd.Function):
-    """Rows in their places among zeros. It and `_Collect` are each other's adjoint: neither adds anything up."""
+class _Reversed(torch.autograd.Function):
+    """Rows in an order that undoes itself: its adjoint is the same, where that of an index would add rows up."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor, size: int) -> Tensor:
-        ctx.places = places
-        return rows.new_zeros(size, *rows.shape[1:]).index_copy_(0, places, rows)
+    def forward(ctx: Any, rows: Tensor, order: Tensor) -> Tensor:
+        ctx.order = order
+        return rows.index_select(0, order)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return _Collect.apply(gradients[0], ctx.places), None, None
-
-
-class _Collect(torch.autograd.Function):
-    """The rows of these places, each of which is there once."""
-
-    @staticmethod
-    def forward(ctx: Any, flat: Tensor, places: Tensor) -> Tensor:
-        ctx.places, ctx.size = places, len(flat)
-        return flat.index_select(0, places)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return _Spread.apply(gradients[0], ctx.places, ctx.size), None
+        return _Reversed.apply(gradients[0], ctx.order), None

@@ -42,7 +42,8 @@ class _OnEngine(nn.RNNBase):
         rows = input if batched else input.unsqueeze(axis)
         if not batched and hx is not None:
             hx = map_structure(lambda state: state.unsqueeze(1), hx)
-        outputs, states = self._run(rows.transpose(0, 1) if self.batch_first else rows, Full(), hx)
+        rows = rows.transpose(0, 1) if self.batch_first else rows
+        outputs, states = self._run(rows, Full(rows.shape[1]), hx)
         outputs = outputs.transpose(0, 1) if self.batch_first else outputs
         return (outputs, states) if batched else (outputs.squeeze(axis), map_structure(lambda s: s.squeeze(1), states))
 
@@ -55,11 +56,10 @@ class _OnEngine(nn.RNNBase):
         for layer in range(self.num_layers):
             found: list[Tensor] = []
             for suffix in ("", "_reverse")[: 1 + self.bidirectional]:
-                backwards = bool(suffix)
-                inputs = batch.enter(rows, backwards)
-                sequences = Sequences(next(steps), inputs, batch.lengths, next(starts), rows.dtype)
+                inputs = batch.reversed(rows) if suffix else rows
+                sequences = Sequences(next(steps), inputs, None, next(starts), rows.dtype, counts=batch.counts)
                 outputs, state = sequences.run(f"{type(self).__name__}_l{layer}{suffix}")
-                found.append(batch.leave(outputs, backwards))
+                found.append(batch.reversed(outputs) if suffix else outputs)
                 finals.append(state)
             rows = torch.cat(found, -1) if self.bidirectional else found[0]
             if self.dropout and self.training and layer + 1 < self.num_layers:
@@ -79,8 +79,7 @@ class _OnEngine(nn.RNNBase):
         """One for each of them."""
         if hx is not None:
             return list(zip(*(h.unbind(0) for h in hx), strict=True) if self.mode == "LSTM" else hx.unbind(0))
-        size = rows.shape[1] if batch.lengths is None else len(batch.lengths)
-        zeros = tuple(rows.new_zeros(size, each) for each in self._state_sizes())
+        zeros = tuple(rows.new_zeros(batch.batch_size, size) for size in self._state_sizes())
         return [zeros if self.mode == "LSTM" else zeros[0]] * len(self._all_weights)
 
     def _state_sizes(self) -> tuple[int, ...]:
