@@ -37,8 +37,7 @@ class Packed(Full):
     """
 
     def __init__(self, batch_sizes: Tensor) -> None:
-        counts: Any = batch_sizes.tolist()
-        self.counts = tuple(counts)
+        self.counts = tuple(cast("list[int]", batch_sizes.tolist()))
         super().__init__(self.counts[0])
         self._batch_sizes = batch_sizes
 
