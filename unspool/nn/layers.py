@@ -31,6 +31,11 @@ class _OnEngine(nn.RNNBase):
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The outputs and the final states, as torch's module returns them."""
+        # Dynamo knows the answer: an exporter traces torch's module, `torch.compile` calls the loops as they are.
+        return super().forward(input, hx) if torch.compiler.is_exporting() else self._forward(input, hx)
+
+    @called_as_it_is
+    def _forward(self, input: Any, hx: Any) -> Any:
         if not self._runs_here(input, hx):
             return super().forward(input, hx)  # which also says what is wrong with its arguments
         if isinstance(input, PackedSequence):
@@ -47,7 +52,6 @@ class _OnEngine(nn.RNNBase):
         outputs = outputs.transpose(0, 1) if self.batch_first else outputs
         return (outputs, states) if batched else (outputs.squeeze(axis), map_structure(lambda s: s.squeeze(1), states))
 
-    @called_as_it_is
     def _run(self, rows: Tensor, batch: Full, hx: Any) -> tuple[Tensor, Structure]:
         """All layers over the rows of a batch: the rows that the last one puts out, and the final states."""
         steps = iter(self._current_steps())
