@@ -154,9 +154,10 @@ def every_option(
 
 
 class TestAgainstTorch:
-    @pytest.mark.parametrize("bias", [True, False])
-    @pytest.mark.parametrize("bidirectional", [True, False])
-    @pytest.mark.parametrize("batch_first", [True, False])
+    @pytest.mark.parametrize(  # every two of them in every combination
+        ("bias", "bidirectional", "batch_first"),
+        [(True, True, True), (True, False, False), (False, True, False), (False, False, True)],
+    )
     @pytest.mark.parametrize(("mode", "projection"), [("RNN", 0), ("LSTM", 0), ("GRU", 0), ("LSTM", 3)])
     def test_rnn_cpu_vs_cudnn_no_dropout(
         self, bias: bool, bidirectional: bool, batch_first: bool, mode: str, projection: int
