@@ -18,6 +18,7 @@ BENCHMARKS = {
     "gru": ANYWHERE,
     "basic": ANYWHERE,
     "lengths": ANYWHERE,
+    "dropins": CPU_ONLY,  # on a GPU both are torch's
     "inference": ANYWHERE,
     "own_cells": ANYWHERE,
     "gallery": CPU_ONLY,

@@ -29,7 +29,8 @@ def test_the_code_of_a_document_runs(document: Path) -> None:
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")  # torch's word on nn.LSTM
 def test_the_recipe_for_the_weights_of_torchs_lstm_holds_with_a_projection() -> None:
     names: dict[str, Any] = {}
-    exec(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "torch.md").read_text(), re.DOTALL)[0], names)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "torch.md").read_text(), re.DOTALL)
+    exec(next(block for block in blocks if "def copy_lstm" in block), names)
     lstm = nn.LSTM(5, 4, num_layers=2, proj_size=3, batch_first=True)
     cells = [unspool.LSTMCell(4, num_proj=3, forget_bias=0.5, input_size=size) for size in (5, 3)]
     for layer, cell in enumerate(cells):

@@ -15,6 +15,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 import unspool
 from tests.cells import Duck
 from unspool import GRUCell, LSTMCell, RNNCell, dynamic_rnn
+from unspool.engine import entry
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
@@ -101,6 +102,17 @@ def test_training_gives_the_weights_that_it_gives_without(name: str, with_length
     train(eager, with_lengths)
     check_same_weights(model, eager)
     assert (graphs.count, graphs.breaks) == (2, 1)
+
+
+def test_a_drop_in_is_run_by_the_engine(graphs: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
+    eager: Any = nn.Sequential(nn.Linear(DEPTH, UNITS), unspool.nn.LSTM(UNITS, UNITS, 2, bidirectional=True))
+    inputs, requests, run = torch.randn(STEPS, ROWS, DEPTH), [], entry.run
+    expected = torch.autograd.grad(eager(inputs)[0].square().sum(), list(eager.parameters()))
+    monkeypatch.setattr(entry, "run", lambda request: (requests.append(request), run(request))[1])
+    outputs, _ = torch.compile(eager, backend=graphs.backend)(inputs)
+    assert len(requests) == 4
+    for one, other in zip(torch.autograd.grad(outputs.square().sum(), list(eager.parameters())), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
 def test_the_loop_runs_by_its_plan(graphs: Graphs) -> None:

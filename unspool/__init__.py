@@ -1,5 +1,6 @@
 """unspool runs any recurrent cell through time: TensorFlow 1's RNN system, rebuilt for PyTorch."""
 
+from unspool import nn
 from unspool.cells.adapter import cell
 from unspool.cells.basic import BasicRNNCell
 from unspool.cells.cell import RNNCell
@@ -69,6 +70,7 @@ from unspool.loops.state_saving import static_state_saving_rnn
 from unspool.loops.static import static_rnn
 from unspool.loops.static_bidirectional import static_bidirectional_rnn
 from unspool.loops.step_index import StepIndex
+from unspool.nn.replace import Replaced, replace_
 from unspool.tensor_array import TensorArray
 
 __version__ = "0.1.0"
@@ -115,6 +117,7 @@ __all__ = [
     "RNNCellWrapper",
     "Reason",
     "Recompute",
+    "Replaced",
     "ResidualWrapper",
     "SampleEmbeddingHelper",
     "ScheduledEmbeddingTrainingHelper",
@@ -138,7 +141,9 @@ __all__ = [
     "load_tf1_checkpoint",
     "load_tf1_weights",
     "monotonic_attention",
+    "nn",
     "raw_rnn",
+    "replace_",
     "safe_cumprod",
     "save_tf1_checkpoint",
     "sequence_loss",

@@ -34,12 +34,14 @@ class Request:
 
     Args:
         cell: anything that looks like a cell, built.
-        inputs: a structure of `[T, B, ...]` tensors.
+        inputs: a structure of `[T, B, ...]` tensors; where there are `counts`, of `[sum(counts), ...]` tensors.
         lengths: int64 `[B]`, or None for full length.
         state: the initial state.
         output_dtype: the dtype of the outputs; None for a cell that does not know their size: as its step has them.
         options: how to run it.
         owner: who keeps the plan, if the cell was only made for the occasion.
+        counts: the rows of each step, if inputs and outputs are packed: rows of all steps one after another, without
+            padding, the longest sequence first. Then there are no lengths.
     """
 
     cell: Any
@@ -49,6 +51,7 @@ class Request:
     output_dtype: torch.dtype | None
     options: Options = field(default_factory=Options)
     owner: Any = None
+    counts: tuple[int, ...] | None = field(default=None, kw_only=True)
 
     @property
     def subject(self) -> Any:

@@ -14,7 +14,7 @@ from unspool.engine.execute import plain
 from unspool.engine.execute.autograd import run_call
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.double_backward import Replay
-from unspool.engine.execute.layout import Layout
+from unspool.engine.execute.layout import Layout, PackedLayout
 from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
@@ -24,7 +24,7 @@ from unspool.engine.plans.fast_path import Ready
 from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.request import Request
 from unspool.engine.trace.gradient_reach import bits
-from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.structure import Structure, flatten, map_structure, map_tensors, unflatten_as
 from unspool.tracers import static_shape
 
 
@@ -36,12 +36,11 @@ def run(request: Request) -> tuple[Structure, Structure]:
 
     The request is valid; that is the caller's part.
     """
-    cell = request.cell
     try:
         call, tensors = prepare(request)
     except CannotPlanError as error:
         fall_back(request.subject, "runs in the plain loop, one step after another", error.reason)
-        return plain.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
+        return _run_plain(request)
     if call.plan.unchecked:
         _check_values(request, call)
     strict = is_strict()
@@ -56,7 +55,7 @@ def run(request: Request) -> tuple[Structure, Structure]:
         # An id out of range, say: the cell itself has more to say about it.
         if random is not None:
             random.restore()
-        found = plain.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
+        found = _run_plain(request)
         if strict:
             raise
         report_fault(request.subject, error)
@@ -67,10 +66,20 @@ def run(request: Request) -> tuple[Structure, Structure]:
     return outputs.unflatten(results[:first]), unflatten_as(request.state, results[first:])
 
 
+def _run_plain(request: Request) -> tuple[Structure, Structure]:
+    """The same by the plain loop, which knows no packed rows."""
+    if request.counts is None:
+        return plain.run(request.cell, request.inputs, request.lengths, request.state, request.output_dtype)
+    layout = PackedLayout.of_counts(request.counts, flatten(request.inputs)[0].device)
+    inputs = map_structure(layout.padded, request.inputs)
+    outputs, state = plain.run(request.cell, inputs, layout.lengths, request.state, request.output_dtype)
+    return map_tensors(layout.packed, outputs), state
+
+
 def _check_values(request: Request, call: Call) -> None:
     """Runs the first step as it stands: what it checks of values, a plan does not."""
-    random, lengths = RandomState(call.layout.device), request.lengths
-    first = map_structure(lambda leaf: leaf[:1], request.inputs)
+    random, lengths, counts = RandomState(call.layout.device), request.lengths, request.counts
+    first = map_structure(lambda leaf: leaf[:1] if counts is None else leaf[None, : counts[0]], request.inputs)
     with torch.no_grad():
         once = None if lengths is None else lengths.clamp(max=1)
         plain.run(request.cell, first, once, request.state, request.output_dtype)
@@ -93,16 +102,20 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         CannotPlanError: with the reason, if the plain loop has to do it.
     """
     leaves, options, lengths = flatten(request.inputs), request.options, request.lengths
-    (steps, batch_size), device = static_shape(leaves[0])[:2], leaves[0].device
+    shown = request if request.counts is None else _shown_padded(request, request.counts)
+    (steps, batch_size), device = static_shape(flatten(shown.inputs)[0])[:2], leaves[0].device
     if steps == 0 or batch_size == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
-    ready = plan_of(request)
+    ready = plan_of(shown)
     plan = ready.plan
     if lengths is not None and plan.trace.other_containers is not None:
         raise CannotPlanError.of(plan.trace.other_containers)
     operands = Operands(_weights(ready), leaves, flatten(request.state), list(ready.row_buffers.values()))
     tensors = operands.flat()
-    layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
+    if request.counts is not None:
+        layout: Layout = PackedLayout.of_counts(request.counts, device)
+    else:
+        layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
     if layout.steps == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
     ends = plan.reach.results(layout, bits(each.requires_grad for each in tensors)) if ready.adjoint else 0
@@ -123,6 +136,15 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
     if not options.parallel_iterations and call.largest_beside >= LARGE_ROW:
         call = replace(call, chunk=max(1, min(call.chunk, CHUNK_BYTES // (call.largest_beside * batch_size))))
     return call, tensors
+
+
+def _shown_padded(request: Request, counts: tuple[int, ...]) -> Request:
+    """What a plan is looked for by where rows are packed: it holds for any rows, and depends on kinds and shapes."""
+
+    def shown(leaf: Tensor) -> Tensor:
+        return leaf[:1, None].expand(len(counts), counts[0], *leaf.shape[1:])
+
+    return replace(request, inputs=map_structure(shown, request.inputs))
 
 
 def _weights(ready: Ready) -> list[Tensor]:

@@ -85,11 +85,11 @@ class Call:
     def space(self, node: fx.Node) -> Tensor:
         """Space for a result of every step; zero where no step writes."""
         row, dtype = row_of(node)
-        complete = not self.layout.sorted and self.layout.steps == self.steps
-        made = empty((self.steps, self.layout.batch_size, *row), dtype, self.layout.device)
+        complete = not self.layout.scattered and self.layout.steps == self.steps
+        made = empty((*self.layout.shape(self.steps), *row), dtype, self.layout.device)
         return made if complete else made.zero_()
 
     def places(self, leaves: Values, begin: int, end: int) -> Values:
         """Where the core may write at once what goes to `leaves`; nowhere if its rows have changed places."""
         layout = self.layout
-        return {} if layout.sorted else {node: layout.take(leaf, begin, end) for node, leaf in leaves.items()}
+        return {} if layout.scattered else {node: layout.take(leaf, begin, end) for node, leaf in leaves.items()}

@@ -74,5 +74,5 @@ class Replay:
             results = zip(self.outputs.flatten(output), self.outputs.leaves, strict=True)
             collected.append([leaf.to(dtype) for leaf, (_, dtype) in results])
             carried = [torch.cat([fresh, old[rows:]]) for fresh, old in zip(flatten(new), carried, strict=True)]
-        outputs = [layout.spread(torch.cat(column), 0, self.steps) for column in zip(*collected, strict=True)]
+        outputs = [layout.result(torch.cat(column), self.steps) for column in zip(*collected, strict=True)]
         return [*outputs, *(layout.unsort(leaf) for leaf in carried)]

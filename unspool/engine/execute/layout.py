@@ -91,6 +91,15 @@ class Layout:
         """The opposite of `sort`."""
         return leaf if self._order is None else torch.zeros_like(leaf).index_copy(0, self._order, leaf)
 
+    @property
+    def scattered(self) -> bool:
+        """Whether a step's rows are not beside each other, or do not start at the first place of the step."""
+        return self._order is not None
+
+    def shape(self, steps: int) -> tuple[int, ...]:
+        """What stands before a row's own axes in the results of so many steps."""
+        return (steps, self.batch_size)
+
     def take(self, leaf: Tensor, start: int, stop: int) -> Tensor:
         """The rows of `leaf`, `[time, batch, ...]`, at the steps from `start` to `stop`, one after another."""
         if self._order is None:
@@ -114,11 +123,15 @@ class Layout:
     def spread(self, rows: Tensor, start: int, stop: int) -> Tensor:
         """`[stop - start, batch, ...]` with the rows of these steps in their places, and zeros elsewhere."""
         steps, end = stop - start, min(stop, self.steps)
-        if self._order is None and end == stop:
+        if not self.sorted and end == stop:
             return rows.reshape(steps, self.batch_size, *rows.shape[1:])
         places = self._index(start, end, self.batch_size, 1) - start * self.batch_size
         flat = rows.new_zeros(steps * self.batch_size, *rows.shape[1:]).index_copy(0, places, rows)
         return flat.reshape(steps, self.batch_size, *rows.shape[1:])
+
+    def result(self, rows: Tensor, steps: int) -> Tensor:
+        """The rows of all steps, as the results of so many steps have them."""
+        return self.spread(rows, 0, steps)
 
     def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
         """The rows of `leaf` one step earlier; before step 0 there are those of `first`, already sorted."""
@@ -140,3 +153,59 @@ class Layout:
             time, row = runs.nonzero(as_tuple=True)
             self._indices[key] = (order[row] * per_row + time * per_step).to(self.device)
         return self._indices[key][self._starts[start] : self._starts[stop]]
+
+
+class PackedLayout(Layout):
+    """Rows that are packed: in a batch they are as the parts of a plan want them, and nothing has to be moved.
+
+    >>> layout = PackedLayout.of_counts((2, 1, 1), torch.device("cpu"))
+    >>> layout.take(torch.tensor([1, 10, 2, 3]), 1, 3)
+    tensor([2, 3])
+    """
+
+    @classmethod
+    @lru_cache(maxsize=16)
+    def of_counts(cls, counts: tuple[int, ...], device: torch.device) -> PackedLayout:
+        """So many rows run at each step."""
+        return cls(counts[0], counts, None, device)
+
+    @property
+    def sorted(self) -> bool:
+        """As rows of different lengths are."""
+        return True
+
+    def shape(self, steps: int) -> tuple[int, ...]:
+        """All rows."""
+        return (self.counts.total,)
+
+    def take(self, leaf: Tensor, start: int, stop: int) -> Tensor:
+        """Those of the steps from `start` to `stop`."""
+        return leaf[self._starts[start] : self._starts[stop]]
+
+    def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor) -> None:
+        """Writes them."""
+        leaf[self._starts[start] : self._starts[stop]] = rows
+
+    def result(self, rows: Tensor, steps: int) -> Tensor:
+        """The same rows."""
+        return rows
+
+    def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
+        """The rows of `leaf` one step earlier."""
+        steps = range(max(start, 1), stop)
+        parts = [leaf[self._starts[time - 1] : self._starts[time - 1] + self.counts[time]] for time in steps]
+        return torch.cat([first[: self.counts[0]], *parts] if start == 0 else parts)
+
+    def padded(self, leaf: Tensor) -> Tensor:
+        """`[time, batch, ...]`, zero where no row runs."""
+        return self.spread(leaf, 0, self.steps)
+
+    def packed(self, leaf: Tensor) -> Tensor:
+        """The opposite of `padded`."""
+        return leaf.flatten(0, 1).index_select(0, self._index(0, self.steps, self.batch_size, 1))
+
+    @property
+    def lengths(self) -> Tensor:
+        """Of each row."""
+        counts = torch.tensor(self.counts, device="cpu")
+        return (counts[:, None] > torch.arange(self.batch_size, device="cpu")).sum(0)
