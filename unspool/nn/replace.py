@@ -15,7 +15,12 @@ KINDS: dict[type[nn.RNNBase], type[nn.RNNBase]] = {nn.LSTM: LSTM, nn.GRU: GRU, n
 
 
 class Replaced(NamedTuple):
-    """A module that was replaced: its name in the model, "" for the model itself, and its kind."""
+    """A module that was replaced: its name in the model, "" for the model itself, and its kind.
+
+    >>> from unspool import replace_
+    >>> replace_(nn.GRU(3, 4))
+    [Replaced(name='', kind='GRU')]
+    """
 
     name: str
     kind: str
