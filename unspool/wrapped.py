@@ -29,8 +29,8 @@ R = TypeVar("R", bound="Request")
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 """Where a module keeps the hooks by which it is sharded."""
-RECORDS = "__composable_api_state_key"
-"""What the attributes begin with in which torch notes how a module is wrapped."""
+RECORDS = ("__composable_api_state_key", "_is_fsdp_managed_module", "_fsdp_use_orig_params")
+"""What the attributes begin with in which torch notes how a module is sharded, and all that are in it."""
 METHOD = "_unspool_loop"
 """What a loop is called while it is made a forward of a sharded module."""
 
@@ -227,8 +227,10 @@ def _as_before_sharding(stack: ExitStack, module: nn.Module) -> None:
     own = vars(module)
     stack.callback(setattr, module, "__class__", module.__class__)
     module.__class__ = _kind_before_sharding(module)
-    for name in [each for each in own if each.startswith(RECORDS)]:
-        stack.callback(own.__setitem__, name, own.pop(name))
+    for part in module.modules():
+        noted = vars(part)
+        for name in [each for each in noted if each.startswith(RECORDS)]:
+            stack.callback(noted.__setitem__, name, noted.pop(name))
     for name in HOOKS:
         others = [(key, each) for key, each in own[name].items() if not _is_of_sharding(each)]
         _put(stack, own, name, OrderedDict(others))
