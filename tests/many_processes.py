@@ -338,9 +338,16 @@ def main() -> None:
 def start(world: int) -> None:
     """Forks processes that run `main`, as `torchrun` would start them, but with plans that they need not make."""
     torch.set_num_threads(1)  # forked processes have no threads of their parent's
-    planned = [Layer(make()).to(dtype) for make in CELLS.values() for dtype in (torch.float64, torch.float32)]
+    planned = [Layer(make()).double() for make in CELLS.values()]
+    planned += [Layer(CELLS[CASES[name][0]]()) for name in AGAIN]
     for layer in planned:
         layer(torch.zeros(STEPS, ROWS, DEPTH, dtype=layer.head.weight.dtype), torch.tensor(LENGTHS)).sum().backward()
+    fork(world, main)
+
+
+def fork(world: int, job: Callable[[], None]) -> None:
+    """Runs a job in processes that know of each other as those that `torchrun` starts do."""
+    torch.set_num_threads(1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -351,7 +358,7 @@ def start(world: int) -> None:
         if not child:
             os.environ["RANK"] = str(rank)
             try:
-                main()
+                job()
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)
