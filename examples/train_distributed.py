@@ -219,6 +219,17 @@ def export(model: nn.Module, path: Path) -> None:
     dist.barrier()
 
 
+def join(backend: str) -> None:
+    """Lets the processes that were started together find each other.
+
+    `torchrun` hands the same store to those that it starts again, in which the addresses of the dead are still listed.
+    So each attempt has names of its own there.
+    """
+    store, rank, world = next(iter(dist.rendezvous("env://")))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    dist.init_process_group(backend, store=dist.PrefixStore(f"attempt {attempt}", store), rank=rank, world_size=world)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Trains, in each of the processes that `torchrun` has started."""
     parser = argparse.ArgumentParser(description="Train a sequence model by many processes that may die.")
@@ -241,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     device = torch.device(options.device, int(os.environ["LOCAL_RANK"]) if options.device == "cuda" else None)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    join("nccl" if device.type == "cuda" else "gloo")
     try:
         model = train(options, device)
         export(model, options.folder / "weights.pt")
