@@ -56,6 +56,8 @@ LONGEST = [
     "test_interrupts",
     "test_equivalence",
     "test_torch_compile",
+    "test_distributed",
+    "test_distributed_kills",
 ]
 """Lanes that come first, and files that are a lane of their own; those that are not named here follow."""
 

@@ -1,5 +1,6 @@
 """unspool runs any recurrent cell through time: TensorFlow 1's RNN system, rebuilt for PyTorch."""
 
+from unspool import data as data
 from unspool import nn
 from unspool.cells.adapter import cell
 from unspool.cells.basic import BasicRNNCell

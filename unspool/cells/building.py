@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
+from unspool.wrapped import check_not_wrapped
+
 Initializer: TypeAlias = Callable[[Tensor], Any]
 """Called with a new weight: fills it in place, as the functions of `torch.nn.init` do, or returns its values."""
 
@@ -175,8 +177,8 @@ class UnbuiltWeight(UninitializedParameter):
 
     @property
     def shape(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """It has none yet."""
-        raise RuntimeError(f"the shape of a weight that has none yet: {UNBUILT}")
+        """There is none: whoever asks, `fully_shard` say, comes too early."""
+        raise RuntimeError(f"the weight has no shape yet: {UNBUILT}")
 
     @classmethod
     def unmake(cls, weight: Any) -> None:
@@ -218,6 +220,8 @@ def _build_once(build: Callable[..., None]) -> Callable[..., None]:
             # Weights made in inference mode could never be trained.
             with torch.inference_mode(False):
                 build(self, input_size, **told)
+                if unbuilt or _has_new_weights(self, before):
+                    check_not_wrapped(self)
                 _adopt(self, before, **({} if len(accepted) == 2 else where))
         except BaseException:
             for weight in unbuilt:
@@ -243,6 +247,11 @@ def _own_parts(module: nn.Module) -> list[Any]:
     """Its own modules, with their weights and buffers."""
     modules = list(_own_modules(module))
     return [*modules, *(part for each in modules for part in (*each.parameters(False), *each.buffers(False)))]
+
+
+def _has_new_weights(module: nn.Module, before: list[Any]) -> bool:
+    known = {id(part) for part in before}
+    return any(isinstance(part, nn.Parameter) and id(part) not in known for part in _own_parts(module))
 
 
 def _adopt(module: Buildable, before: list[Any], dtype: torch.dtype | None = None, device: Any = None) -> None:

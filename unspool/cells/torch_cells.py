@@ -6,10 +6,11 @@ from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from unspool.cells.cell import RNNCell
 from unspool.cells.fresh import reset_modules
-from unspool.cells.like import assert_like_rnncell
+from unspool.cells.like import assert_like_rnncell, ensure_built_for, is_built, zero_state_of
 from unspool.structure import Structure, describe
 
 Made = TypeVar("Made", bound=RNNCell)
@@ -26,6 +27,10 @@ def as_cell(name: str, cell: Any, *, starts: bool = True, kept: bool = True) -> 
     """
     if is_torch_cell(cell):
         return TorchCell(cell) if kept else made_for_a_call(TorchCell, cell)
+    inner: Any = getattr(cell, "module", None) if isinstance(cell, DistributedDataParallel) else None
+    if hasattr(inner, "state_size"):
+        assert_like_rnncell(f"{name}.module", inner, starts=starts)
+        return made_for_a_call(ParallelCell, cell) if is_built(inner) and not kept else ParallelCell(cell)
     try:
         assert_like_rnncell(name, cell, starts=starts)
     except TypeError as error:
@@ -55,6 +60,50 @@ def made_for_a_call(kind: type[Made], cell: Any) -> Made:
     vars(made).update(shell, _modules={}, training=getattr(cell, "training", True))
     (vars(made)["_modules"] if isinstance(cell, nn.Module) else vars(made))["cell"] = cell
     return made
+
+
+class ParallelCell(RNNCell):
+    """A cell that `DistributedDataParallel` wraps, which has none of its attributes."""
+
+    def __init__(self, cell: DistributedDataParallel, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.cell: Any = cell
+        if is_built(cell.module):
+            self.has_nothing_to_build()
+
+    def build(self, input_size: Any, **where: Any) -> None:
+        """Builds the cell, which has its weights already, or it would have been refused."""
+        ensure_built_for(self._inner, input_size, **where)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("state_size", "output_size", "batch_axis", "default_dtype", "row_buffers"):
+            return getattr(self._inner, name)
+        return super().__getattr__(name)
+
+    @property
+    def _inner(self) -> Any:
+        # The cell itself, for the time of a loop.
+        return cast(Any, self.cell).module if isinstance(self.cell, DistributedDataParallel) else self.cell
+
+    @property
+    def plan_owner(self) -> Any:
+        """Who keeps the plans: the cell itself, or whoever keeps its."""
+        return getattr(self._inner, "plan_owner", self._inner)
+
+    def zero_state(self, batch_size: int | Tensor, dtype: Any, device: Any = None) -> Structure:
+        """That of the cell."""
+        return zero_state_of(self._inner, batch_size, dtype, device)
+
+    def get_initial_state(
+        self, inputs: Tensor | None = None, batch_size: int | Tensor | None = None, dtype: Any = None
+    ) -> Structure:
+        """That of the cell, if it has one."""
+        own = getattr(self._inner, "get_initial_state", super().get_initial_state)
+        return own(inputs=inputs, batch_size=batch_size, dtype=dtype)
+
+    def forward(self, inputs: Structure, state: Structure) -> tuple[Any, Any]:
+        """One step of the cell."""
+        return self.cell(inputs, state)
 
 
 def is_torch_cell(cell: Any) -> bool:

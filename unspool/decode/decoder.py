@@ -25,6 +25,7 @@ from unspool.loops.tensors import as_tensors
 from unspool.step import gradient_sources, step
 from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure
 from unspool.tracers import recorder
+from unspool.wrapped import run_wrapped
 
 IN_BLOCKS = ("cuda",)
 """Devices on which launching a step takes longer than the step."""
@@ -256,7 +257,7 @@ class BasicDecoder(Decoder):
         inputs = map_structure(lambda leaf: leaf[:steps], self.helper.inputs)
         dtype = flatten(zeros)[0].dtype
         request = Request(cell, inputs, lengths, self.initial_state, dtype, options, self.cell)
-        outputs, state = entry.run(request)
+        outputs, state = run_wrapped(request, lambda each: entry.run(each))
         running = torch.arange(steps, device=lengths.device)[:, None] < lengths
         ids = torch.where(running, outputs.argmax(-1), self.helper.end_token or 0).int()
         return self.as_output(outputs, ids), state, lengths.int()

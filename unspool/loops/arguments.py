@@ -30,6 +30,7 @@ from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.sizes import UNKNOWN, axis_of_layers, check_sizes
 from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure, map_tensors, unflatten_as
 from unspool.tracers import recorder, static_shape
+from unspool.wrapped import run_wrapped, unwrapped_without_values
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,14 @@ class Sequences(Request):
 
     def run(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
-        self._begin()
+        self._build()
         with profiled(scope):
-            outputs, state = entry.run(self)
+            outputs, state = run_wrapped(self, Sequences._run)
         return outputs, own_layout(state, self.axes)
+
+    def _run(self) -> tuple[Structure, Structure]:
+        start_sequence(self.cell)
+        return entry.run(self)
 
     def run_reversed(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell from the end of each sequence to its start; outputs are in the order of the inputs."""
@@ -60,14 +65,15 @@ class Sequences(Request):
 
     def explain(self) -> Explanation:
         """How `run` would run the cell."""
-        self._begin()
-        return entry.explain(self)
+        self._build()
+        with unwrapped_without_values(self.cell):
+            start_sequence(self.cell)
+            return entry.explain(self)
 
-    def _begin(self) -> None:
-        one_step = (
-            () if is_built(self.cell) else map_structure(lambda leaf: leaf.new_empty(leaf.shape[1:]), self.inputs)
-        )
-        begin(self.cell, one_step, self.state)
+    def _build(self) -> None:
+        if not is_built(self.cell):
+            one_step = map_structure(lambda leaf: leaf.new_empty(leaf.shape[1:]), self.inputs)
+            build(self.cell, one_step, self.state)
 
 
 def as_sequences(
@@ -138,6 +144,12 @@ def _as_input(leaf: Any, time_major: bool) -> Any:
 
 def begin(cell: Any, step_inputs: Structure, state: Structure) -> None:
     """Makes `cell` ready for a sequence: built, with what is drawn once a sequence to be drawn anew."""
+    build(cell, step_inputs, state)
+    start_sequence(cell)
+
+
+def build(cell: Any, step_inputs: Structure, state: Structure) -> None:
+    """Builds `cell` for the inputs of one step, if it is not built yet."""
     buildable: Any = buildable_part(cell)
     if buildable is not None:
         if not buildable.built and (who := recorder()) is not None and who != "FakeTensorMode":
@@ -146,7 +158,6 @@ def begin(cell: Any, step_inputs: Structure, state: Structure) -> None:
                 "loop once before, or give the cell its input_size"
             )
         buildable.ensure_built(step_inputs, state)
-    start_sequence(cell)
 
 
 def as_state(

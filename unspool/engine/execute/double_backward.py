@@ -17,6 +17,7 @@ from unspool.engine.trace.lifting import Lifted, reached_weights, weights_of
 from unspool.outputs import Outputs
 from unspool.step import CheckedCell
 from unspool.structure import flatten, unflatten_as
+from unspool.wrapped import unwrapped
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class Replay:
         Raises:
             RuntimeError: if the step would not be the one that ran.
         """
+        with unwrapped(self.cell):  # as it was when the loop ran
+            return self._run(tensors)
+
+    def _run(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         now = fingerprint_of(self.cell)
         changes = now.changes_since(self.key)
         if changes:
