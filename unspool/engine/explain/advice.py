@@ -26,7 +26,10 @@ ADVICE: dict[str, str] = {
         "Choose with torch.where instead of an `if` on tensors, and keep .item(), .tolist() and boolean indexing "
         "out of the step."
     ),
-    "ROW_COUNT": "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows.",
+    "ROW_COUNT": (
+        "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows. The number of "
+        "each row is torch.arange(x.shape[0]), not NumPy's: `mask[torch.arange(x.shape[0])[:, None], places] = 1`."
+    ),
     "MIXED_ROWS": _ROWS,
     "UNKNOWN_OPERATION": (
         "Write it with other operations of torch; common ones are known. If it is common, please report it."
@@ -36,6 +39,10 @@ ADVICE: dict[str, str] = {
         "start_sequence()."
     ),
     "CHANGES": "Carry what changes in the state. What is drawn once a sequence is set in start_sequence().",
+    "OVERWRITES": (
+        "Compute a new tensor instead: `h = h * g + x`, not `h.copy_(h * g + x)`. The plain loop raises in backward, too, "
+        "as torch does; without gradients the step is planned."
+    ),
     "IMPURE": (
         "Draw with torch (torch.rand_like(h), torch.bernoulli), carry counters in the state, and leave clocks, files "
         "and printing to the code around the loop."

@@ -83,7 +83,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options: Any = kwargs or {}
         if not self._recording or not _is_operation(func):
-            return func(*args, **options)
+            return SHAPES.get(func, func)(*args, **options)
         if func in ALIASES and id(args[0]) in self._nodes:
             result = func(*args, **options)
             self._track(result, self._nodes[id(args[0])])
@@ -94,8 +94,7 @@ class Recorder(TorchDispatchMode):
         if func is aten.lift_fresh.default:  # a literal, which nobody else has
             func = aten.lift_fresh_copy.default
         told = self._told(tuple(args)), self._told(options)
-        made: Any = SHAPES.get(func, func)
-        result = made(*args, **options)
+        result = SHAPES.get(func, func)(*args, **options)
         self._name(result, self._call(func, *told))
         return result
 

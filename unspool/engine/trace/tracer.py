@@ -18,7 +18,7 @@ from unspool.engine.execute.operands import Operands
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, Reason, why
 from unspool.engine.trace.decisions import Decisions, settle
 from unspool.engine.trace.decompose.functions import OpenLayers
-from unspool.engine.trace.gradient_hooks import NoHooks
+from unspool.engine.trace.gradient_hooks import NoHooks, saved, unpacked
 from unspool.engine.trace.gradient_reach import Connections
 from unspool.engine.trace.graph import aten
 from unspool.engine.trace.lifting import Lifted
@@ -231,13 +231,12 @@ def _is_literal(node: fx.Node) -> bool:
 @contextmanager
 def _apart_from_the_caller() -> Generator[None, None, None]:
     """Keeps from a trace what the caller has set for its own tensors and graphs."""
-    # What the caller wants to do with saved tensors it does not want to do with the tracer's.
-    nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
     with (
         torch.inference_mode(False),  # a graph that was traced in it could not be used outside of it
         torch.no_grad(),
         _autocast_without_cache(),
-        nothing,
+        # What the caller wants to do with saved tensors it does not want to do with the tracer's.
+        torch.autograd.graph.saved_tensors_hooks(saved, unpacked),
         optimized_execution(False),  # scripted functions call one operation after another, every time
     ):
         yield
