@@ -1,4 +1,4 @@
-"""A step that overwrites what backward needs: torch's own error in training, and planned where no gradient is wanted."""
+"""A step that overwrites what backward needs: torch's own error in training, planned where no gradient is wanted."""
 
 from __future__ import annotations
 

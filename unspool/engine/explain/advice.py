@@ -27,8 +27,8 @@ ADVICE: dict[str, str] = {
         "out of the step."
     ),
     "ROW_COUNT": (
-        "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows. The number of "
-        "each row is torch.arange(x.shape[0]), not NumPy's: `mask[torch.arange(x.shape[0])[:, None], places] = 1`."
+        "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows. The number "
+        "of each row is torch.arange(x.shape[0]), not NumPy's: `mask[torch.arange(x.shape[0])[:, None], places] = 1`."
     ),
     "MIXED_ROWS": _ROWS,
     "UNKNOWN_OPERATION": (
@@ -40,7 +40,7 @@ ADVICE: dict[str, str] = {
     ),
     "CHANGES": "Carry what changes in the state. What is drawn once a sequence is set in start_sequence().",
     "OVERWRITES": (
-        "Compute a new tensor instead: `h = h * g + x`, not `h.copy_(h * g + x)`. The plain loop raises in backward, too, "
+        "Compute a new tensor instead: `h = h * g + x`, not `h.copy_(h * g + x)`. The plain loop raises in backward, "
         "as torch does; without gradients the step is planned."
     ),
     "IMPURE": (

@@ -1,4 +1,4 @@
-"""Refuses steps that hook gradients, since a trace has no steps to see, and those that overwrite what backward needs."""
+"""Refuses steps that hook gradients: in a trace a hook sees no step; and those that overwrite what backward needs."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class RowNumbers:
         return id(given) in self._known
 
     def _times(self, index: Any) -> int:
-        """How often an index that begins with the number of each row has each of them in a row; 0 if it does not say."""
+        """How often an index that begins with repeated numbers of rows has each of them; 0 for any other."""
         first: Any = index[0] if isinstance(index, tuple | list) and index else None
         return self._repeated[id(first)][1] if id(first) in self._repeated else 0
 
