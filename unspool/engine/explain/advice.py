@@ -27,8 +27,8 @@ ADVICE: dict[str, str] = {
         "out of the step."
     ),
     "ROW_COUNT": (
-        "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows. The number "
-        "of each row is torch.arange(x.shape[0]), not NumPy's: `mask[torch.arange(x.shape[0])[:, None], places] = 1`."
+        "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows. Each row's "
+        "number is torch.arange(x.shape[0]), not NumPy's: `mask[torch.arange(x.shape[0])[:, None], places] = 1`."
     ),
     "MIXED_ROWS": _ROWS,
     "UNKNOWN_OPERATION": (

@@ -64,12 +64,18 @@ def rehearse(
         written: the places that are not as they were before the step ran; raises if something else is not.
 
     Raises:
+        NewlyImportedError: if it has imported a module that was not there.
         CannotPlanError: if it is not the same both times, or does something besides.
     """
     witness = _Witness(reached)
-    with witness.watching(), _Unwatched(witness):
-        first = _record(run)
-    witness.check()  # the step may have caught the error
+    modules = len(sys.modules)
+    try:
+        with witness.watching(), _Unwatched(witness):
+            first = _record(run)
+        witness.check()  # the step may have caught the error
+    finally:
+        if witness.imports and len(sys.modules) > modules:
+            raise NewlyImportedError
     second = _record(run)
     places = written()
     read = {name for code in reached.values() for name in loaded_by(code)} if places else set[str]()
@@ -83,6 +89,13 @@ def rehearse(
             Code.IMPURE, "the step does not compute the same twice, so that a plan would repeat one of its ways"
         )
     return places
+
+
+class NewlyImportedError(CannotPlanError):
+    """A step has imported a module: it reaches more now than its fingerprint knows, and has to be looked at anew."""
+
+    def __init__(self) -> None:
+        super().__init__(Code.IMPURE, "the step imports another module whenever it runs")
 
 
 def loaded_by(code: types.CodeType) -> Iterator[str]:
@@ -165,6 +178,9 @@ class _Witness:
         self._reached = reached
         self._known: set[int] = set()
         self._reason: Reason | None = None
+        self._importing: types.FrameType | None = None
+        self.imports = False
+        """Whether it has looked for a module that was not there."""
 
     def check(self) -> None:
         """Raises what was seen."""
@@ -196,9 +212,14 @@ class _Witness:
             sys.setprofile(self._see)
 
     def _see(self, frame: types.FrameType, event: str, called: Any) -> None:
-        if event == "call":
+        if self._importing is not None:  # whose code runs once in a program, wherever that is
+            if frame is self._importing and event == "return":
+                self._importing = None
+        elif event == "call":
             code = frame.f_code
-            if id(code) not in self._known and id(code) not in self._reached:
+            if code is FIND_AND_LOAD:
+                self._importing, self.imports = frame, True
+            elif id(code) not in self._known and id(code) not in self._reached:
                 self._see_code(frame, code)
         elif event == "c_call" and not _is_pure(called):
             caller = self._caller(frame)
@@ -252,6 +273,9 @@ class _Unwatched(TorchFunctionMode):
         return result
 
 
+_frozen: Any = sys.modules["_frozen_importlib"]
+FIND_AND_LOAD: types.CodeType = _frozen._find_and_load.__code__
+"""What `import` calls for a module that has not been imported."""
 ONCE = "which a plan would do once, not at every step"
 
 

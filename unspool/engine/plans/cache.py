@@ -15,6 +15,7 @@ from torch.utils import _device as default_device
 
 from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.fingerprint import Fingerprint
+from unspool.engine.guards.rehearsal import NewlyImportedError
 from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
 from unspool.engine.plans.fast_path import Latest, Ready
 from unspool.engine.plans.making import fingerprint_of, make_plan, row_buffers_of
@@ -28,6 +29,9 @@ from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 MOST_VARIANTS = 16
 """How many plans a cell may have for different values of its attributes before it is left to the plain loop."""
+
+MOST_IMPORTS = 8
+"""How often a step is looked at anew because it has imported something."""
 
 
 @dataclass
@@ -83,8 +87,7 @@ def plan_of(request: Request) -> Ready:
         return ready
     plans = _plans_of(cell)
     with plans.lock.own:
-        asked = _Asked(request, how)
-        plan = _find(plans, asked)
+        asked, plan = _asked_for(plans, request, how)
     if isinstance(plan, Reason):
         raise CannotPlanError.of(plan)
     reached = asked.fingerprint.tensors
@@ -138,6 +141,17 @@ class _Asked:
         )
 
 
+def _asked_for(plans: _Plans, request: Request, how: tuple[Any, ...]) -> tuple[_Asked, Plan | Reason]:
+    """What is asked for, and its plan, or why there is none."""
+    for _ in range(MOST_IMPORTS):
+        asked = _Asked(request, how)
+        try:
+            return asked, _find(plans, asked)
+        except NewlyImportedError as error:  # now it is there, and a part of the fingerprint
+            again = error
+    raise again  # pyright: ignore[reportPossiblyUnboundVariable]  # there is a first time
+
+
 def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
     """The plan that is asked for, or why there is none."""
     global traces
@@ -157,6 +171,8 @@ def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
                     traces += 1
                     plan = make_plan(asked.cell, asked.fingerprint, asked.spec, asked.row_buffers)
             plans.by_key[key] = _shared[key] = plan
+        except NewlyImportedError:
+            raise
         except CannotPlanError as error:
             plans.by_key[key] = error.reason
     return plans.by_key[key]
