@@ -259,7 +259,7 @@ def test_frozen_weights_and_plain_inputs_have_no_backward() -> None:
     ("arguments", "options"),
     [
         ((None, torch.zeros(2, 5, 3)), {}),
-        ((LSTMCell(8), torch.zeros(2, 5, 3)), {}),
+        ((LSTMCell(8), torch.zeros(2, 5, 3)), {"dtype": "float33"}),
         ((LSTMCell(8), None), {"dtype": torch.float32}),
         ((LSTMCell(8), torch.zeros(2, 5)), {"dtype": torch.float32}),
         ((LSTMCell(8), torch.zeros(2, 5, 3), [6, 1]), {"dtype": torch.float32}),

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from unspool.structure import shown
+
 
 def as_dtype(dtype: Any, name: str = "dtype") -> torch.dtype:
     """The torch dtype that `dtype` names.
@@ -20,7 +22,7 @@ def as_dtype(dtype: Any, name: str = "dtype") -> torch.dtype:
     try:
         word = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     except TypeError:
-        raise TypeError(f"{name} must be a dtype or its name, but got {dtype!r}") from None
+        raise TypeError(f"{name} must be a dtype or its name, but got {shown(dtype)}") from None
     found = getattr(torch, word, None)
     if not isinstance(found, torch.dtype):
         raise TypeError(f"{name} must be a dtype or its name, but torch has no dtype {word!r}")

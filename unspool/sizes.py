@@ -7,6 +7,7 @@ tensors. The batch dimension is never part of a size.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -65,6 +66,13 @@ def size_of(rows: Tensor) -> Any:
     (3, torch.Size([2, 5]))
     """
     return rows.shape[1] if rows.dim() == 2 else rows.shape[1:]
+
+
+def axis_of_layers(found: Sequence[int], expected: Sequence[int]) -> str:
+    """What to do about a state that has torch.nn's axis of layers and directions in front; empty if it has not."""
+    if list(found) != [1, *expected]:
+        return ""
+    return "; the axis of layers in front, which torch.nn's layers have, is to be dropped: state[0]"
 
 
 def zeros(sizes: Structure, batch_size: int, dtype: torch.dtype, device: Any = None) -> Structure:

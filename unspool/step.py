@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from unspool.dtypes import may_mix
+from unspool.in_place import changed_in_place
 from unspool.outputs import Outputs
 from unspool.structure import (
     Structure,
@@ -30,7 +31,7 @@ def step(cell: Any, inputs: Structure, state: Structure) -> tuple[Structure, Str
     if not issubclass(type(returned), tuple | list) or len(returned) != 2:
         raise TypeError(f"a cell must return (output, new_state), but this one returned {describe(returned)}")
     if versions != [leaf._version for leaf in given]:
-        raise RuntimeError("the cell changed its inputs or its state in place: earlier steps and the caller need them")
+        raise changed_in_place(cell, inputs, state)
     return tuple(returned)
 
 

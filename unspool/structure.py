@@ -167,6 +167,21 @@ def describe(structure: Structure) -> str:
     return f"{kind} of {len(structure)}"
 
 
+def shown(value: Any) -> str:
+    """A value in error messages: what it prints as, but of arrays, however large, only the shape.
+
+    >>> import torch
+    >>> shown(torch.zeros(2, 3)), shown([torch.zeros(2), 4])
+    ('a Tensor of shape [2, 3]', '[a Tensor of shape [2], 4]')
+    """
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{with_article(type(value).__name__)} of shape {list(value.shape)}"
+    if type(value) in (list, tuple):
+        each = ", ".join(map(shown, value[:8])) + (", ..." if len(value) > 8 else "")
+        return f"[{each}]" if type(value) is list else f"({each})"
+    return repr(value)
+
+
 def with_article(word: str) -> str:
     """`word` after "a" or "an".
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -144,6 +144,12 @@ class Buildable(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
+UNBUILT = (
+    "its cell learns the size of its inputs at first use. Give the cell its input_size, call cell.build(input_size), "
+    "RNN(cell).materialize(x), or run it once before"
+)
+
+
 class UnbuiltWeight(UninitializedParameter):
     """A weight without its shape; a torch `UninitializedParameter` that can also be saved, frozen and pickled.
 
@@ -158,6 +164,19 @@ class UnbuiltWeight(UninitializedParameter):
         """Freezes or thaws the weight before it is made."""
         self.requires_grad = mode
         return self
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            return cast(Any, super()).__torch_function__(func, types, args, kwargs)
+        except ValueError as error:
+            name = getattr(func, "__name__", str(func))
+            raise ValueError(f"{name} of a weight that has no shape yet: {UNBUILT}") from error
+
+    @property
+    def shape(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """It has none yet."""
+        raise RuntimeError(f"the shape of a weight that has none yet: {UNBUILT}")
 
     @classmethod
     def unmake(cls, weight: Any) -> None:

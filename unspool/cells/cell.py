@@ -22,6 +22,9 @@ from unspool.dtypes import as_dtype
 from unspool.flags import checks_flags
 from unspool.structure import Structure, flatten, map_structure
 
+_MISSING: Any = object()
+"""A state that was not given; None may be one."""
+
 
 class RNNCell(Buildable):
     """One step of a recurrent network: `output, new_state = cell(inputs, state)`.
@@ -74,8 +77,14 @@ class RNNCell(Buildable):
             raise AttributeError(f"{type(self).__name__} must call super().__init__() before anything else")
         return super().__getattr__(name)
 
-    def __call__(self, inputs: Structure, state: Structure, scope: str | None = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Structure, state: Structure = _MISSING, scope: str | None = None) -> tuple[Any, Any]:
         """Runs one step, building the cell first if it is new. `scope` names a profiler range."""
+        if state is _MISSING:
+            raise TypeError(
+                f"a {type(self).__name__} is one step, cell(inputs, state), and the state is missing: cell.zero_state("
+                "batch_size, dtype) is a first one. Over whole sequences, unspool.RNN(cell)(inputs) runs it, or "
+                "dynamic_rnn(cell, inputs)"
+            )
         self.ensure_built(inputs, state)
         if scope is None:
             return super().__call__(inputs, state)

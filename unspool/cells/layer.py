@@ -13,7 +13,7 @@ from unspool.cells.building import Initializer, UnbuiltWeight
 from unspool.cells.cell import RNNCell
 from unspool.dtypes import may_mix
 from unspool.flags import checks_flags
-from unspool.sizes import UNKNOWN
+from unspool.sizes import UNKNOWN, axis_of_layers
 from unspool.structure import Structure, describe, flatten
 from unspool.tracers import static_shape
 
@@ -89,7 +89,8 @@ class LayerRNNCell(RNNCell):
                 raise TypeError(f"{self.name}: {name} must be a tensor, but is {describe(state)}")
             shape = static_shape(state)
             if len(shape) != 2 or shape[0] != rows or shape[1] != width:
-                raise ValueError(f"{self.name}: {name} has shape {list(shape)}, expected {[rows, width]}")
+                hint = axis_of_layers(shape, (rows, width))
+                raise ValueError(f"{self.name}: {name} has shape {list(shape)}, expected {[rows, width]}{hint}")
             check_dtype(f"{self.name}: {name} is", state, kernel)
 
 
@@ -99,10 +100,13 @@ def check_matrix(name: str, inputs: Any, kernel: Tensor | None = None, depth: in
         hint = "; for a list of steps there is static_rnn" if type(inputs) is list else ""
         raise TypeError(f"{name}: inputs must be one tensor, but are {describe(inputs)}{hint}")
     if not (inputs.is_floating_point() or inputs.is_complex()):
-        hint = "convert them, or give token ids to an EmbeddingWrapper"
+        hint = "convert them, or look token ids up first: embedding(ids) of an nn.Embedding, or an EmbeddingWrapper"
         raise ValueError(f"{name}: RNN cell only supports floating point inputs, but got {inputs.dtype}; {hint}")
     if inputs.dim() != 2:
-        hint = "; those of a loop are [batch, time, depth]" if inputs.dim() == 1 else ""
+        loops = "unspool.RNN(cell)(inputs) and dynamic_rnn(cell, inputs) run one over [batch, time, depth]"
+        hint = {1: "; those of a loop are [batch, time, depth]", 3: f"; a cell is one step: {loops}"}.get(
+            inputs.dim(), ""
+        )
         raise ValueError(f"{name}: inputs have shape {list(inputs.shape)}, but expected ndim=2: [batch, depth]{hint}")
     if kernel is None:
         return

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils import _device as device_context
 
 from unspool.cells.building import Buildable
-from unspool.structure import Structure
+from unspool.structure import Structure, shown
 
 
 def assert_like_rnncell(name: str, cell: Any, *, starts: bool = True) -> None:
@@ -32,7 +32,9 @@ def assert_like_rnncell(name: str, cell: Any, *, starts: bool = True) -> None:
     if isinstance(cell, type):
         missing = [f"it is the class {cell.__name__}, not a cell made from it"]
     if missing:
-        raise TypeError(f"The argument {name!r} ({cell!r}) is not an RNNCell: {', '.join(missing)}")
+        if isinstance(cell, Tensor):
+            missing = ["it is a tensor; a loop is given the cell first, then its inputs"]
+        raise TypeError(f"The argument {name!r} ({shown(cell)}) is not an RNNCell: {', '.join(missing)}")
 
 
 def buildable_part(cell: Any) -> Buildable | None:

@@ -43,6 +43,7 @@ class MultiRNNCell(RNNCell):
     @checks_flags
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
         super().__init__()
+        cells = list(cells) if isinstance(cells, nn.ModuleList) else cells
         if is_leaf(cells) or isinstance(cells, dict):
             raise TypeError(f"cells must be a list or tuple of cells, but is {describe(cells)}")
         if not cells:

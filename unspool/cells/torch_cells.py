@@ -29,6 +29,12 @@ def as_cell(name: str, cell: Any, *, starts: bool = True, kept: bool = True) -> 
     try:
         assert_like_rnncell(name, cell, starts=starts)
     except TypeError as error:
+        if isinstance(cell, nn.RNNBase):
+            kind = type(cell).__name__
+            raise TypeError(
+                f"The argument {name!r} ({cell!r}) is a layer over whole sequences, not one step: unspool.nn.{kind} is "
+                f"the same layer on this engine, and unspool.replace_ puts it into a model; nn.{kind}Cell is its step"
+            ) from None
         if isinstance(cell, type) or not callable(cell):
             raise
         raise TypeError(f"{error}; if it is one step, unspool.cell makes a cell of it") from None

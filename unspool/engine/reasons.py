@@ -16,7 +16,7 @@ from unspool.engine.explain.selection import as_selection
 
 TORCH = str(Path(torch.__file__).parent)
 UNSPOOL = str(Path(__file__).parents[1])
-NOBODYS = (TORCH, str(Path(UNSPOOL) / "engine"), str(Path(UNSPOOL) / "step.py"))
+NOBODYS = (TORCH, *(str(Path(UNSPOOL) / each) for each in ("engine", "step.py", "in_place.py", "structure.py")))
 """Files that call steps, or are called by them, without being a part of one."""
 
 

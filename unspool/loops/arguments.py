@@ -17,11 +17,17 @@ from unspool.cells.rows_first import RowsFirst, has_rows_first, own_layout, plan
 from unspool.cells.torch_cells import as_cell, made_for_a_call
 from unspool.dtypes import as_dtype
 from unspool.engine import Explanation, Memory, Options, Request, check_memory, entry
-from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
+from unspool.loops.lengths import (
+    as_lengths,
+    check_lengths_fit,
+    check_one_length_a_row,
+    in_the_other_order,
+    reverse_sequence,
+)
 from unspool.loops.profiling import profiled
 from unspool.loops.step_index import StepIndex, counted, first_tensor, with_numbers
 from unspool.loops.tensors import as_tensor, as_tensors
-from unspool.sizes import UNKNOWN, check_sizes
+from unspool.sizes import UNKNOWN, axis_of_layers, check_sizes
 from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure, map_tensors, unflatten_as
 from unspool.tracers import recorder, static_shape
 
@@ -81,7 +87,10 @@ def as_sequences(
     """The arguments of `dynamic_rnn`, converted and checked."""
     given = as_cell(cell_name, cell, starts=initial_state is None, kept=False)
     if isinstance(inputs, PackedSequence):
-        raise TypeError("inputs is a PackedSequence: give the padded tensor and its lengths as sequence_length instead")
+        raise TypeError(
+            "inputs is a PackedSequence, which unspool.RNN takes; give a loop the padded tensor, and its lengths as "
+            "sequence_length"
+        )
     numbers = counted(inputs)
     inputs = map_structure(lambda leaf: _as_input(leaf, time_major), inputs)
     lengths = None if sequence_length is None else as_lengths(sequence_length)
@@ -98,7 +107,7 @@ def as_sequences(
     steps, batch_size = static_shape(first)[:2]
     state = as_state(given, initial_state, dtype, batch_size, leaves, state_name)
     if lengths is not None:
-        check_one_length_a_row(lengths, batch_size)
+        check_one_length_a_row(lengths, batch_size, steps)
     check_parallel_iterations(parallel_iterations)
     check_memory(memory)
     options = Options(int(parallel_iterations or 0) or None, bool(swap_memory), memory)
@@ -115,7 +124,7 @@ def as_sequences(
     check_namedtuples(given.state_size, state, name=state_name, like=f"{cell_name}.state_size")
     runs, state, axes = as_rows_first(given, state, state_name)
     if lengths is not None:
-        check_state_rows(state, batch_size, state_name)
+        check_state_rows(state, batch_size, state_name, steps)
         check_lengths_fit(lengths, steps)
     return Sequences(runs, inputs, lengths, state, output_dtype, options, plan_owner_of(runs), axes, numbers)
 
@@ -179,11 +188,13 @@ def as_rows_first(cell: Any, state: Structure, name: str) -> tuple[Any, Structur
     return runs, rows_first(state, cell.batch_axis, name), cell.batch_axis
 
 
-def check_state_rows(state: Structure, batch_size: int, name: str) -> None:
+def check_state_rows(state: Structure, batch_size: int, name: str, steps: int | None = None) -> None:
     """Raises `ValueError` unless every tensor of `state` with rows has one for each row of the batch."""
     for leaf in flatten(state):
         if isinstance(leaf, Tensor) and leaf.dim() and static_shape(leaf)[0] != batch_size:
-            raise ValueError(f"{name} has shape {list(static_shape(leaf))}, but inputs have a batch of {batch_size}")
+            shape = static_shape(leaf)
+            hint = axis_of_layers(shape, (batch_size, *shape[2:])) or in_the_other_order(shape[0], steps)
+            raise ValueError(f"{name} has shape {list(shape)}, but inputs have a batch of {batch_size}{hint}")
 
 
 def as_output_dtype(dtype: Any, state: Structure) -> torch.dtype:

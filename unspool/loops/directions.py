@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from unspool.cells.torch_cells import as_cell
 from unspool.sizes import UNKNOWN, shape_of
@@ -58,6 +59,7 @@ def bidirectional_layers(
     cells_fw: Any, cells_bw: Any, initial_states_fw: Any, initial_states_bw: Any
 ) -> Iterator[tuple[Any, Any, Structure, Structure]]:
     """For each layer its two cells and their initial states; everything is checked before the first."""
+    cells_fw, cells_bw = (list(each) if isinstance(each, nn.ModuleList) else each for each in (cells_fw, cells_bw))
     for name, cells in [("cells_fw", cells_fw), ("cells_bw", cells_bw)]:
         if not isinstance(cells, list):
             raise ValueError(f"{name} must be a list of cells, one per layer, but is {describe(cells)}")

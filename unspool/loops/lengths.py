@@ -35,11 +35,19 @@ def as_lengths(sequence_length: Any, name: str = "sequence_length") -> Tensor:
     return lengths.to(torch.int64)
 
 
-def check_one_length_a_row(lengths: Tensor, batch_size: int) -> None:
-    """Raises `ValueError` unless there are as many lengths as rows."""
+def check_one_length_a_row(lengths: Tensor, batch_size: int, steps: int | None = None) -> None:
+    """Raises `ValueError` unless there are as many lengths as rows; `steps`, where inputs are one tensor, is a hint."""
     (found,) = static_shape(lengths)
     if found != batch_size:
-        raise ValueError(f"sequence_length has {found} entries, but inputs have a batch of {batch_size}")
+        hint = in_the_other_order(found, steps)
+        raise ValueError(f"sequence_length has {found} entries, but inputs have a batch of {batch_size}{hint}")
+
+
+def in_the_other_order(rows: int, steps: int | None) -> str:
+    """What to do if there are as many rows as steps were found in the inputs; empty if there are not."""
+    if rows != steps:
+        return ""
+    return f" and {steps} steps: they are read as if these were exchanged, and time_major says which comes first"
 
 
 def check_lengths_fit(lengths: Tensor, steps: int) -> None:

@@ -329,7 +329,7 @@ class Fingerprint:
         own = module.__dict__
         attributes = len(attributes_of(module))
         registered = sum(len(own[each]) for each in ("_parameters", "_buffers", "_modules"))
-        unread = {"built", "building"} if isinstance(module, Buildable) else set[str]()
+        unread = {"built", "building", "built_for"} if isinstance(module, Buildable) else set[str]()
         start = len(values) - attributes - registered
         for place in range(start, len(values)):
             name, value = node.names[place], values[place]
