@@ -70,6 +70,21 @@ def test_advice_fits_the_step(step: Callable[[Tensor, Tensor], Tensor], change: 
     assert change in explanation.advice, explanation.reason
 
 
+def test_of_what_a_step_writes_only_what_it_never_reads_is_named() -> None:
+    class Attends(Mixing):
+        def forward(self, x: Tensor, h: Tensor) -> Any:
+            self.place = h  # written before it is read: scratch
+            self.weights = torch.softmax(x + self.place, 1)  # for a plot
+            weights = torch.softmax(x + self.place, 1)
+            return weights, self.place + weights
+
+    explanation = explain(Attends(lambda x, h: h), torch.zeros(2, 5, 3), dtype=torch.float32)
+    assert explanation.reason is not None
+    assert explanation.reason.code is Code.WRITES
+    assert "the step writes weights, and never reads it" in explanation.reason.message
+    assert "Return it as an output" in (explanation.advice or "")
+
+
 def test_hooks_and_lazy_layers_are_told_apart() -> None:
     class Lazy(unspool.RNNCell):
         state_size = output_size = 3

@@ -37,6 +37,7 @@ class Code(enum.Enum):
     UNKNOWN_OPERATION = "an unknown operation"
     DRAWS = "random numbers"
     CHANGES = "the step changes something"
+    WRITES = "the step writes for somebody else"
     OVERWRITES = "backward needs what is overwritten"
     IMPURE = "the step has effects"
     UNGUARDED = "something cannot be guarded"

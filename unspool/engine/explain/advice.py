@@ -27,7 +27,7 @@ ADVICE: dict[str, str] = {
         "out of the step."
     ),
     "ROW_COUNT": (
-        "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows. Each row's "
+        "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows. A row's "
         "number is torch.arange(x.shape[0]), not NumPy's: `mask[torch.arange(x.shape[0])[:, None], places] = 1`."
     ),
     "MIXED_ROWS": _ROWS,
@@ -39,6 +39,10 @@ ADVICE: dict[str, str] = {
         "start_sequence()."
     ),
     "CHANGES": "Carry what changes in the state. What is drawn once a sequence is set in start_sequence().",
+    "WRITES": (
+        "Return it as an output: an output may be any nested tuple or dict of tensors, and the loop then has it for "
+        "all steps, not for the last alone. What nobody looks at need not be written."
+    ),
     "OVERWRITES": (
         "Compute a new tensor instead: `h = h * g + x`, not `h.copy_(h * g + x)`. The plain loop raises in backward, "
         "as torch does; without gradients the step is planned."

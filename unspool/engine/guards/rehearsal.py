@@ -79,11 +79,11 @@ def rehearse(
     second = _record(run)
     places = written()
     read = {name for code in reached.values() for name in loaded_by(code)} if places else set[str]()
-    are_read = all(place.name in read for place in places)
-    if places and not (are_read and first == second and _are_scratch(run, places, first)):
-        named = ", ".join(map(str, places[:3]))
-        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}{more}")
+    if places and not (first == second and _are_scratch(run, places, first)):
+        raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {_named(places)}")
+    unread = [place for place in places if place.name not in read]
+    if unread:
+        raise CannotPlanError(Code.WRITES, f"the step writes {_named(unread)}, and never reads it, {ONCE}")
     if first != second:
         raise CannotPlanError(
             Code.IMPURE, "the step does not compute the same twice, so that a plan would repeat one of its ways"
@@ -109,11 +109,12 @@ def loaded_by(code: types.CodeType) -> Iterator[str]:
         last = each.argval if each.opname == "LOAD_CONST" else None
 
 
-def _are_scratch(run: Callable[[], Any], places: Sequence[Written], expected: list[Any]) -> bool:
-    """Whether a step does the same when places that it writes to hold nothing of any use before.
+def _named(places: Sequence[Written]) -> str:
+    return ", ".join(map(str, places[:3])) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
 
-    What it writes and never reads is not scratch, but meant for somebody else, who would find it only at first.
-    """
+
+def _are_scratch(run: Callable[[], Any], places: Sequence[Written], expected: list[Any]) -> bool:
+    """Whether a step does the same when places that it writes to hold nothing of any use before."""
     for place in places:
         place.kept[place.name] = Unread()
     try:
