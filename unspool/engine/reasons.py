@@ -47,6 +47,7 @@ class Code(enum.Enum):
     NO_COPY = "the cell cannot be copied"
     NO_REFERENCE = "the cell cannot be kept"
     COMPILED_CELL = "a compiled cell"
+    OUTSIDE = "a module that is no part of the cell"
     NO_MEMORY = "a missing row buffer"
     DEVICES = "several devices"
     SPECIAL_TENSOR = "a special tensor"

@@ -34,15 +34,29 @@ def row_buffers_of(cell: Any) -> dict[str, Tensor]:
     if isinstance(cell, nn.Module):
         buffers = dict(cell.named_buffers(remove_duplicate=False))
         for path, module in named_modules(cell):
-            if not hasattr(module.__class__, "row_buffers"):
-                continue
-            listed: Any = module.row_buffers
-            for name in listed:
+            for name in _listed(module):
                 full = f"{path}.{name}" if path else name
                 if full not in buffers:
                     raise CannotPlanError(Code.NO_MEMORY, f"the buffer {full} has not been given")
                 found[full] = buffers[full]
     return found
+
+
+def check_row_buffers(cell: Any, fingerprint: Fingerprint) -> None:
+    """Raises `CannotPlanError` if a module that lists `row_buffers` is reached in a closure, say: a cell has none of it."""
+    own = {id(module) for _, module in named_modules(cell)} if isinstance(cell, nn.Module) else set[int]()
+    for node in fingerprint.nodes:
+        if isinstance(node.value, nn.Module) and id(node.value) not in own and (names := _listed(node.value)):
+            message = (
+                f"{node.path or 'a module'} has a row of {names[0]} for each of the batch, but is no part of the cell"
+            )
+            raise CannotPlanError(Code.OUTSIDE, message)
+
+
+def _listed(module: nn.Module) -> list[str]:
+    """The names of a module's row buffers, as it or its class lists them."""
+    listed: Any = getattr(module, "row_buffers", ())
+    return [listed] if isinstance(listed, str) else [*listed] if isinstance(listed, tuple | list | set) else []
 
 
 def fingerprint_of(cell: Any) -> Fingerprint:
