@@ -62,8 +62,8 @@ ADVICE: dict[str, str] = {
     "NO_REFERENCE": "Derive the cell from RNNCell, or give its class a __weakref__ slot.",
     "COMPILED_CELL": "Give the loop the cell itself; compile what is around the loop, if anything.",
     "OUTSIDE": (
-        "Let the cell have the module: write the step as the forward of a module with this one as an attribute, and give "
-        "that to unspool.cell. A function only closes over it."
+        "Let the cell have the module: write the step as the forward of a module with this one as an attribute, and "
+        "give that to unspool.cell. A function only closes over it."
     ),
     "NO_MEMORY": "Give the module its memory first, as setup_memory of an attention does.",
     "DEVICES": "Move the cell, its inputs and its state to one device.",

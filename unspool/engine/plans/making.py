@@ -43,7 +43,7 @@ def row_buffers_of(cell: Any) -> dict[str, Tensor]:
 
 
 def check_row_buffers(cell: Any, fingerprint: Fingerprint) -> None:
-    """Raises `CannotPlanError` if a module that lists `row_buffers` is reached in a closure, say: a cell has none of it."""
+    """Raises `CannotPlanError` if a module that lists `row_buffers` is reached, but is no part of the cell."""
     own = {id(module) for _, module in named_modules(cell)} if isinstance(cell, nn.Module) else set[int]()
     for node in fingerprint.nodes:
         if isinstance(node.value, nn.Module) and id(node.value) not in own and (names := _listed(node.value)):

@@ -161,7 +161,7 @@ class _Step:
         spec = self._spec
         weights = dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True))
         lifted = Lifted(self._cell, weights, spec.weights)
-        run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False)
+        run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False, watched=True)
         versions = [value._version for value in given.weights]
         checks = nullcontext() if self.answers is None else Decisions(self.answers)
         hooks = NoHooks()
