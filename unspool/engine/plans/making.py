@@ -47,10 +47,8 @@ def check_row_buffers(cell: Any, fingerprint: Fingerprint) -> None:
     own = {id(module) for _, module in named_modules(cell)} if isinstance(cell, nn.Module) else set[int]()
     for node in fingerprint.nodes:
         if isinstance(node.value, nn.Module) and id(node.value) not in own and (names := _listed(node.value)):
-            message = (
-                f"{node.path or 'a module'} has a row of {names[0]} for each of the batch, but is no part of the cell"
-            )
-            raise CannotPlanError(Code.OUTSIDE, message)
+            rows = f"{node.path or 'a module'} has a row of {names[0]} for each of the batch"
+            raise CannotPlanError(Code.OUTSIDE, f"{rows}, but is no part of the cell")
 
 
 def _listed(module: nn.Module) -> list[str]:

@@ -67,7 +67,7 @@ class AnyRows(ShapeEnv):
 
 @contextmanager
 def without_reports() -> Generator[None, None, None]:
-    """Keeps torch from logging errors of a step as its own: what stops a trace is a reason, and that is what is said."""
+    """Keeps torch from logging errors of a step as its own: what stops a trace becomes a reason."""
 
     def is_worth_a_line(record: logging.LogRecord) -> bool:
         return not record.exc_info
