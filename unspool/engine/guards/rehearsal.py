@@ -39,8 +39,8 @@ PURE = {
 """Modules of Python's and others' whose functions compute something from their arguments alone."""
 IMPURE = {
     "access", "breakpoint", "cpu_count", "data_ptr", "get_num_interop_threads", "get_num_threads", "getcwd",
-    "getcwdb", "getlogin", "getpid", "getrandom", "id", "initial_seed", "input", "is_grad_enabled",
-    "is_inference_mode_enabled", "listdir", "lstat", "now", "numpy", "open", "print", "putenv", "readlink",
+    "getcwdb", "getlogin", "getpid", "getrandom", "id", "initial_seed", "input", "is_inference_mode_enabled",
+    "listdir", "lstat", "now", "numpy", "open", "print", "putenv", "readlink",
     "scandir", "stat", "system", "times", "today", "tolist", "urandom", "utcnow",
 }
 """Functions in them that do not: they read or change what no guard sees."""

@@ -73,16 +73,16 @@ def plan_of(request: Request) -> Ready:
     kept = _plans_of(cell if owner is None else owner)
     how = (
         request.output_dtype,
+        torch.is_grad_enabled(),
         torch.get_default_dtype(),
         default_device.CURRENT_DEVICE,
         torch.are_deterministic_algorithms_enabled(),
         _autocast_key(device),
     )
-    now = (torch.is_grad_enabled(), *how)
     kind = cell.__class__
     with kept.lock.own:
         latest = kept.latest.get(kind)
-        ready = None if latest is None else latest.again(cell, inputs, state, now)
+        ready = None if latest is None else latest.again(cell, inputs, state, how)
     if ready is not None:
         return ready
     plans = _plans_of(cell)
@@ -96,7 +96,7 @@ def plan_of(request: Request) -> Ready:
     signature = Signature.of(spec.weights, inputs, state, buffers)
     ready = Ready(plan, spec.weights, constants, spec.adjoint, asked.fingerprint.key, buffers, signature)
     with kept.lock.own:
-        kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, now, ready)
+        kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, how, ready)
         if owner is not None:  # else nobody would find it
             kept.lent.add(plan)
     return ready

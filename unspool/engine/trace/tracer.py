@@ -95,6 +95,7 @@ class _Step:
 
     def __init__(self, cell: Any, spec: StepSpec) -> None:
         self._cell, self._spec = cell, spec
+        self._grad_enabled = torch.is_grad_enabled()  # as it is for the caller: a step may ask
         self.outputs = Outputs.declared(cell.output_size, spec.output_dtype)
         """What it puts out; None until it has run, if its cell does not say it."""
         self.answers: list[bool] | None = None
@@ -146,7 +147,7 @@ class _Step:
         sources = given.flat()
         for value, want in zip(sources, spec.wanted.flat(), strict=True):
             value.requires_grad_(adjoint and want)
-        output, new_state = self._run(rows, adjoint, given)
+        output, new_state = self._run(rows, given)
         assert self.outputs is not None
         results, new = self.outputs.flatten(output), [*flatten(new_state), *given.row_buffers]
         pairs = zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if adjoint else ()
@@ -157,7 +158,7 @@ class _Step:
             gradients = given.regroup(_gradients(ends, sources) if ends else [None] * len(sources))
         return results, new, list(gradients.weights), list(gradients.inputs), gradients.carried
 
-    def _run(self, rows: Any, adjoint: bool, given: Operands[Tensor]) -> tuple[Structure, Structure]:
+    def _run(self, rows: Any, given: Operands[Tensor]) -> tuple[Structure, Structure]:
         spec = self._spec
         weights = dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True))
         lifted = Lifted(self._cell, weights, spec.weights)
@@ -167,7 +168,7 @@ class _Step:
         hooks = NoHooks()
         # The first to see what the step calls is the last of these modes. Attention is computed by its equations, too.
         with (
-            torch.set_grad_enabled(adjoint),
+            torch.set_grad_enabled(self._grad_enabled),
             sdpa_kernel(SDPBackend.MATH),
             lifted.stand_ins,
             checks,
