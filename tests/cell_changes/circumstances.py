@@ -72,15 +72,6 @@ def grad_mode_read_by_the_step(patch: pytest.MonkeyPatch) -> Stages:
 
 
 @change
-def grad_mode_read_by_a_step_with_gradients(patch: pytest.MonkeyPatch) -> Stages:
-    cell = made(lambda self, t: t * (0.5 if torch.is_grad_enabled() else 0.7))
-    yield cell
-    with torch.no_grad():
-        yield cell
-    yield cell
-
-
-@change
 def inference_mode(patch: pytest.MonkeyPatch) -> Stages:
     yield (cell := Leaky())
     with torch.inference_mode():

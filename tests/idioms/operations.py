@@ -154,6 +154,10 @@ idiom("elements of each row by its number", _picks_several)
 idiom("elements put into each row by its number", _puts_by_rows)
 idiom("whole rows by their numbers", _puts_whole_rows)
 idiom("elements of each row by its number, several times over", _puts_by_repeated_rows)
+idiom(
+    "the grad mode, asked for",
+    lambda cell, x, h: torch.tanh(cell.mixed(x, h)) * (0.5 if torch.is_grad_enabled() else 0.7),
+)
 idiom("zero_ on a view", _zeroed_in_place)
 idiom("whole numbers divided", _integers)
 idiom("complex numbers", _complex)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.generators import generators_restored
-from unspool.engine.guards.nodes import CannotGuardError
+from unspool.engine.guards.nodes import CannotGuardError, joined
 from unspool.engine.guards.rehearsal import rehearse
 from unspool.engine.guards.restoring import restored
 from unspool.engine.guards.written import Written, written_places
@@ -98,6 +98,12 @@ def make_plan(cell: Any, fingerprint: Fingerprint, spec: StepSpec, row_buffers: 
     return plan
 
 
+def _weights_of(fingerprint: Fingerprint) -> dict[str, None]:
+    """The names of all parameters that modules have which a step reaches, as they are now."""
+    modules = [node for node in fingerprint.nodes if isinstance(node.value, nn.Module)]
+    return dict.fromkeys(joined(node.path, name) for node in modules for name in node.value._parameters)
+
+
 @contextmanager
 def _no_garbage() -> Generator[None, None, None]:
     """Puts garbage collection off: of the many objects that a trace makes, nearly all are needed until its end."""
@@ -113,6 +119,7 @@ def _no_garbage() -> Generator[None, None, None]:
 def _traced(stand_in: Any, spec: StepSpec) -> Plan:
     """The plan of a copy of the cell, which is left as it was."""
     before = fingerprint_of(stand_in)
+    weights = _weights_of(before)
     with restored(before), generators_restored() as drawn:
         scratch: list[Written] = []
 
@@ -121,6 +128,8 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
                 message = f"the step draws from {' and '.join(sources)}, which a plan would do only once"
                 raise CannotPlanError(Code.IMPURE, message)
             now = fingerprint_of(stand_in)
+            if now.key != before.key and (new := [name for name in _weights_of(now) if name not in weights]):
+                raise CannotPlanError(Code.LAZY, f"{new[0]} is a weight that the step makes in its first run")
             places = written_places(now, before)
             if places is None:
                 changes = now.differences(before)
