@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.distributions import Normal
@@ -35,6 +36,15 @@ def _asserts_numbers(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     assert chosen.sum(1).mean().item() == 2
     assert 0 <= chosen.mean().item() * UNITS - 1 < 2
     return torch.tanh(cell.mixed(x, h)) * chosen
+
+
+def _asserts_by_numpy(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    mask = (h > 0).to(h.dtype)
+    zeros, ones = torch.sum(mask == 0.0).cpu().numpy(), torch.sum(mask == 1.0).numpy()
+    assert (zeros + ones) == np.prod(list(mask.size()))
+    assert np.int64(0) <= ones
+    assert np.float64(0.5) < 1 + torch.sum(mask).item()
+    return torch.tanh(cell.mixed(x, h)) * mask
 
 
 def _mean_of_a_distribution(cell: Any, x: Tensor, h: Tensor) -> Tensor:
@@ -186,6 +196,7 @@ idiom("an assertion on values", _asserts)
 idiom("an error on values", _raises)
 idiom("assertions on sizes and values", _asserts_sizes_and_values)
 idiom("assertions on numbers", _asserts_numbers)
+idiom("assertions by NumPy", _asserts_by_numpy)
 idiom("a distribution that validates", _mean_of_a_distribution)
 idiom("a reset where any row begins", _resets_where_any)
 idiom("a product unless all rows go on", _multiplies_unless_all)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.overrides import TorchFunctionMode
@@ -71,6 +72,8 @@ class Number:
         place: where it was read.
     """
 
+    __array_ufunc__ = None  # so that NumPy's numbers leave it to this one what to do
+
     def __init__(self, decisions: Decisions, place: Place | None) -> None:
         self._decisions, self._place = decisions, place
 
@@ -78,7 +81,7 @@ class Number:
         return self._decisions.answer()
 
     def _computed(self, *others: Any) -> Number:
-        if not all(isinstance(each, Number | int | float) for each in others):
+        if not all(isinstance(each, Number | int | float | SymInt | np.number) for each in others):
             raise _refused(self._place)
         return self
 
