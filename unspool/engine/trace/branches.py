@@ -177,12 +177,29 @@ class _ValueNumbers:
             return self._constant(constants[operand(node, 0)], result)
         if kind_of(node.target) in ELEMENTWISE and len(constants) == len(node.all_input_nodes) > 0:
             return self._constant(_computed(node, constants), result)
+        behind = self._behind_views(node, found)
+        if behind in self._constants:
+            return self._constant(self._constants[behind], result)
         kept = _kept(node, constants)
         kept = constants.get(kept, kept) if isinstance(kept, fx.Node) else kept
         if isinstance(kept, fx.Node):
             same = value(kept).shape == result.shape and value(kept).dtype == result.dtype
             return found[kept] if same else None
         return None if kept is None else self._constant(kept, result)
+
+    def _behind_views(self, node: fx.Node, found: dict[fx.Node, int]) -> int:
+        """The number of what an elementwise operation computes of all elements of its argument, in whatever view.
+
+        `first[:, None] > 0` has the elements of `first > 0`; -1 if nothing has computed these.
+        """
+        if kind_of(node.target) not in ELEMENTWISE or len(node.all_input_nodes) != 1:
+            return -1
+        elements = node.all_input_nodes[0]
+        while is_call(elements, *SAME_ELEMENTS):
+            elements = operand(elements, 0)
+        told = mapped((node.args, node.kwargs), lambda _: ("node", found[elements]))
+        number = self._numbers.get((node.target, repr(told)), -1)
+        return self._known.get(number, number)
 
 
 def _computed(node: fx.Node, constants: dict[fx.Node, Any]) -> Any:
