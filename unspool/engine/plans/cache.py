@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch.utils import _device as default_device
 
 from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.fingerprint import Fingerprint
+from unspool.engine.guards.nodes import bytes_of
 from unspool.engine.guards.rehearsal import NewlyImportedError
 from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
 from unspool.engine.plans.fast_path import Latest, Ready
@@ -42,6 +43,8 @@ class _Plans:
     """The latest call, by the type of the cell: this one, or one that was made around it."""
     by_key: dict[Hashable, Plan | Reason] = field(default_factory=dict)
     variants: set[Hashable] = field(default_factory=set)
+    decided_by: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
+    """Which of the tensors that a step reaches have values that its plans depend on, by its fingerprint."""
     lent: set[Plan] = field(default_factory=set)
     lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 
@@ -141,24 +144,30 @@ class _Asked:
             adjoint,
         )
 
+    def values(self, numbers: Sequence[int]) -> tuple[bytes, ...]:
+        """The values of tensors that the step reaches."""
+        return tuple(bytes_of(self.fingerprint.tensors[number]) for number in numbers)
+
 
 def _asked_for(plans: _Plans, request: Request, how: tuple[Any, ...]) -> tuple[_Asked, Plan | Reason]:
     """What is asked for, and its plan, or why there is none."""
-    for _ in range(MOST_IMPORTS):
+    for number in range(1, MOST_IMPORTS + 1):
         asked = _Asked(request, how)
         try:
             return asked, _find(plans, asked)
-        except NewlyImportedError as error:  # now it is there, and a part of the fingerprint
-            again = error
-    raise again  # pyright: ignore[reportPossiblyUnboundVariable]  # there is a first time
+        except NewlyImportedError:  # now it is there, and a part of the fingerprint
+            if number == MOST_IMPORTS:
+                raise
+    raise AssertionError
 
 
 def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
     """The plan that is asked for, or why there is none."""
     global traces
-    key = asked.key
+    own = asked.fingerprint.key
+    key = (asked.key, asked.values(plans.decided_by.get(own, ())))
     if key not in plans.by_key:
-        plans.variants.add(asked.fingerprint.key)
+        plans.variants.add((own, key[1]))
         if len(plans.variants) > MOST_VARIANTS:
             message = f"what the step reads has changed more than {MOST_VARIANTS} times between calls"
             raise CannotPlanError(Code.VARIANTS, message)
@@ -171,6 +180,8 @@ def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
                 with _tracing.own:
                     traces += 1
                     plan = make_plan(asked.cell, asked.fingerprint, asked.spec, asked.row_buffers)
+                    plans.decided_by[own] = tuple(sorted({*plans.decided_by.get(own, ()), *plan.decided_by}))
+                    key = (asked.key, asked.values(plans.decided_by[own]))
             plans.by_key[key] = _shared[key] = plan
         except NewlyImportedError:
             raise

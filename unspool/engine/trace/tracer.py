@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, Reason, why
-from unspool.engine.trace.decisions import Decisions, settle
+from unspool.engine.trace.decisions import Constants, Decisions, Settled, settle
 from unspool.engine.trace.decompose.functions import OpenLayers
 from unspool.engine.trace.gradient_hooks import NoHooks, saved, unpacked
 from unspool.engine.trace.gradient_reach import Connections
@@ -62,7 +62,7 @@ def trace(
             _without_values(step)
         with mode, enable_python_dispatcher():  # symbols need the forms in Python of some operations
             given = step.arguments(rows, gradients=True)
-            recorded = Recorder(mode, rows, given, apart)
+            step.recorder = recorded = Recorder(mode, rows, given, apart)
             with recorded:
                 recorded.finish(step(rows, spec.adjoint, [*given.values()], recorded.paused))
             if any(mutates(node) for node in recorded.graph.nodes):
@@ -86,7 +86,8 @@ def trace(
         connections=step.connections,
         output_kind=step.outputs,
         other_containers=step.other_containers,
-        has_checks=step.answers is not None,
+        has_checks=step.settled is not None,
+        decided_by=[] if step.settled is None else step.settled.read,
     )
 
 
@@ -98,12 +99,19 @@ class _Step:
         self._grad_enabled = torch.is_grad_enabled()  # as it is for the caller: a step may ask
         self.outputs = Outputs.declared(cell.output_size, spec.output_dtype)
         """What it puts out; None until it has run, if its cell does not say it."""
-        self.answers: list[bool] | None = None
-        """What it is answered where it checks values; None if it does not."""
+        self.settled: Settled | None = None
+        """What it is answered where it asks for values; None if it does not."""
+        self.recorder: Recorder | None = None
+        """Who records it now, if somebody does."""
         self.connections: Connections | None = None
         """How autograd connected results to sources when it last ran."""
         self.other_containers: Reason | None = None
         """What is wrong with the containers of its output, if they are not those of `cell.output_size`."""
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """The weights themselves."""
+        return list(self._spec.weights.values())
 
     def arguments(self, rows: Any, *, gradients: bool) -> dict[str, Tensor]:
         """Tensors like the weights, and with so many rows like all the rest, by what they are to it."""
@@ -164,7 +172,7 @@ class _Step:
         lifted = Lifted(self._cell, weights, spec.weights)
         run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False, watched=True)
         versions = [value._version for value in given.weights]
-        checks = nullcontext() if self.answers is None else Decisions(self.answers)
+        checks = nullcontext() if self.settled is None else self._decisions(self.settled)
         hooks = NoHooks()
         # The first to see what the step calls is the last of these modes. Attention is computed by its equations, too.
         with (
@@ -188,6 +196,12 @@ class _Step:
             raise CannotPlanError(Code.CHANGES, f"the step changes {', '.join(mutated)} in place")
         return results
 
+    def _decisions(self, settled: Settled) -> Decisions:
+        decisions = Decisions(settled.answers, settled.computed)
+        if self.recorder is not None:
+            decisions.constants = Constants(self.recorder, self.weights)
+        return decisions
+
 
 def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> None:
     """Rehearses a step; one that asks for values once more, if it only checks them."""
@@ -196,7 +210,7 @@ def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> Non
     except Exception as error:
         if type(error).__name__ not in DATA_DEPENDENT:
             raise
-        step.answers = settle(lambda decisions: _recorded(step, decisions))
+        step.settled = settle(lambda decisions: _recorded(step, decisions))
         rehearse(lambda: _without_values(step))
 
 
@@ -211,6 +225,7 @@ def _recorded(step: _Step, decisions: Decisions) -> Recorder:
     with RememberingMode(allow_non_fake_inputs=True) as mode, decisions:
         given = step.arguments(FEW_ROWS, gradients=False)
         recorded = Recorder(mode, FEW_ROWS, given)
+        decisions.constants = Constants(recorded, step.weights)
         with recorded:
             results, new_state, *_ = step(FEW_ROWS, False, [*given.values()], recorded.paused)
             recorded.finish([results, new_state, decisions.predicates])

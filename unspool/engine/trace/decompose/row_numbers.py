@@ -47,9 +47,9 @@ class RowNumbers:
         within = self._within(x, indices)
         if within is None:
             return False, None
-        new = torch.as_tensor(values, dtype=x.dtype, device=x.device)
+        new: Any = torch.as_tensor(values, dtype=x.dtype, device=x.device)
         if (times := self._times(indices)) and new.dim() == x.dim() - len(within) and _is_repeated(new, times):
-            new = new.unflatten(0, (x.shape[0], times))
+            new = _apart(new, x.shape[0], times)
         result = _put(x, within, new, accumulate)
         return True, result if func in (Tensor.index_put, torch.index_put) else x.copy_(result)
 
@@ -58,8 +58,8 @@ class RowNumbers:
 
     def _times(self, index: Any) -> int:
         """How often an index that begins with repeated numbers of rows has each of them; 0 for any other."""
-        first: Any = index[0] if isinstance(index, tuple | list) and index else None
-        return self._repeated[id(first)][1] if id(first) in self._repeated else 0
+        indices: Sequence[Any] = cast(Any, index) if isinstance(index, tuple | list) else ()
+        return self._repeated[id(indices[0])][1] if indices and id(indices[0]) in self._repeated else 0
 
     def _within(self, x: Any, index: Any) -> list[Tensor] | None:
         """The indices within a row, all with the rows on their first axis; None if that is not how `index` begins."""
@@ -68,10 +68,10 @@ class RowNumbers:
             indices.pop()
         if not (indices and _has_rows(x) and len(indices) <= x.dim()):
             return None
-        rows, *others = indices
+        rows, others = indices[0], indices[1:]
         if (times := self._times(indices)) and others and all(_is_repeated(each, times) for each in others):
-            others = [each.unflatten(0, (x.shape[0], times)) if isinstance(each, Tensor) else each for each in others]
-            rows = rows.unflatten(0, (x.shape[0], times))
+            others = [_apart(each, x.shape[0], times) for each in others]
+            rows = _apart(rows, x.shape[0], times)
         elif not self._is_known(rows):
             return None
         if not (all(_is_place(each, rows) for each in others) if others else rows.dim() == 1):
@@ -101,6 +101,11 @@ def _is_repeated(given: Any, times: int) -> bool:
     expression: Any = cast(Any, size).node.expr
     [*symbols] = expression.free_symbols
     return len(symbols) == 1 and expression == times * symbols[0]
+
+
+def _apart(given: Any, rows: Any, times: int) -> Any:
+    """The places of each row on an axis of their own."""
+    return cast(Any, given).unflatten(0, (rows, times)) if isinstance(given, Tensor) else given
 
 
 def _shape(given: Any, rows: Tensor) -> Any:
