@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -139,7 +140,7 @@ class Gridded(unspool.RNNCell):
         grid = {"attribute": self.times, "buffer": self.grid, "literal": literal}[self.kind]
         solution = torch.empty(3, *h.shape, dtype=h.dtype)
         solution[0] = h
-        for k, (t0, t1) in enumerate(zip(grid[:-1], grid[1:], strict=True), 1):
+        for k, (t0, t1) in enumerate(itertools.pairwise(grid), 1):
             if t1 > t0:
                 h = h + (t1 - t0) * torch.tanh(self.field(h))
             solution[k] = h

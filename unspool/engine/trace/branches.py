@@ -13,7 +13,8 @@ must be finite, or zero times it, backward, is not zero.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +25,7 @@ from torch.utils._python_dispatch import (
 
 from unspool.engine.ops.table import OpKind, kind_of
 from unspool.engine.trace.graph import argument, aten, calls, is_call, is_random, mapped, operand, value
-from unspool.engine.trace.recorder import Recorder, mutates
+from unspool.engine.trace.recorder import Recorder, functions_alone, mutates
 
 
 class Quantifier(NamedTuple):
@@ -111,6 +112,13 @@ def _is_truth(node: fx.Node) -> bool:
 
 def _is_whole(node: fx.Node) -> bool:
     return not (value(node).is_floating_point() or value(node).is_complex())
+
+
+@contextmanager
+def on_values() -> Generator[None, None, None]:
+    """Computes with tensors as they are, whatever traces or records around."""
+    with _disable_current_modes(), functions_alone(), torch.no_grad():
+        yield
 
 
 class _ValueNumbers:
@@ -204,7 +212,7 @@ class _ValueNumbers:
 
 def _computed(node: fx.Node, constants: dict[fx.Node, Any]) -> Any:
     """What an elementwise operation makes of constants."""
-    with _disable_current_modes():
+    with on_values():
         given = {each: torch.full((), number, dtype=value(each).dtype) for each, number in constants.items()}
         args, kwargs = mapped((node.args, node.kwargs), given.__getitem__)
         target: Any = node.target

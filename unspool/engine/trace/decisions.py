@@ -20,19 +20,14 @@ from torch import SymBool, SymFloat, SymInt, Tensor, fx
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import (
-    _disable_current_modes,  # pyright: ignore[reportPrivateUsage]  # no public name
-)
 
 from unspool.engine.guards.nodes import MOST_BYTES
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, line_of
-from unspool.engine.trace.branches import quantifier, serves
+from unspool.engine.trace.branches import on_values, quantifier, serves
 from unspool.engine.trace.graph import calls, is_random, mapped, operand
 from unspool.engine.trace.recorder import Recorder, mutates
 from unspool.engine.trace.user_lines import Place, line_at, place_now
 
-_C: Any = torch._C  # pyright: ignore[reportPrivateUsage]  # no public name
-_without_modes = _C.DisableTorchFunction
 MOST_WAYS, MOST_QUESTIONS = 64, 64
 """How many ways through a step are tried, and how many questions are answered on one."""
 DECIDES = "the step's control flow or shapes depend on the values of tensors"
@@ -143,7 +138,7 @@ class Constants:
         """Whether it is true; None if rows have a part in it, or gradients."""
         node = self._recorder.node_of(predicate)
         try:
-            with _disable_current_modes(), _without_modes(), torch.no_grad():
+            with on_values():
                 if node is None:
                     return None if isinstance(predicate, FakeTensor) else bool(self._leaf(predicate))
                 answer = bool(self._value(node))

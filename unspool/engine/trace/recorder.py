@@ -23,6 +23,8 @@ from unspool.engine.trace.shapes.symbolic_rows import size_of_rows
 from unspool.engine.trace.user_lines import Place, place_now
 
 _C: Any = torch._C  # pyright: ignore[reportPrivateUsage]  # no public name
+functions_alone: Any = _C.DisableTorchFunction
+"""A block in which no mode sees which functions of torch are called."""
 _sequence_number, _differentiated = _C._autograd._get_sequence_nr, _C._current_autograd_node
 
 
