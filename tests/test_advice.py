@@ -70,6 +70,53 @@ def test_advice_fits_the_step(step: Callable[[Tensor, Tensor], Tensor], change: 
     assert change in explanation.advice, explanation.reason
 
 
+def test_of_what_a_step_writes_only_what_it_never_reads_is_named() -> None:
+    class Attends(Mixing):
+        def forward(self, x: Tensor, h: Tensor) -> Any:
+            self.place = h  # written before it is read: scratch
+            self.weights = torch.softmax(x + self.place, 1)  # for a plot
+            weights = torch.softmax(x + self.place, 1)
+            return weights, self.place + weights
+
+    explanation = explain(Attends(lambda x, h: h), torch.zeros(2, 5, 3), dtype=torch.float32)
+    assert explanation.reason is not None
+    assert explanation.reason.code is Code.WRITES
+    assert "the step writes weights, and never reads it" in explanation.reason.message
+    assert "Return it as an output" in (explanation.advice or "")
+
+
+class Late(Mixing):
+    """Makes its weights when it first sees an input."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(lambda x, h: h)
+        self.kind, self.layer, self.made = kind, None, dict[int, Any]()
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        if self.kind == "layer" and self.layer is None:
+            self.layer = nn.Linear(x.shape[1], 3)
+        if self.kind == "parameter" and x.shape[1] not in self.made:
+            self.made[x.shape[1]] = nn.Parameter(torch.randn(x.shape[1], 3))
+            self.register_parameter(f"weight_{x.shape[1]}", self.made[x.shape[1]])
+        mixed = x @ self.made[x.shape[1]] if self.layer is None else self.layer(x)
+        h = torch.tanh(mixed + h)
+        return h, h
+
+
+@pytest.mark.parametrize("kind", ["layer", "parameter"])
+def test_weights_that_the_first_step_makes_are_lazy_and_no_surprise(kind: str) -> None:
+    cell, inputs = Late(kind), torch.randn(2, 5, 4)
+    reason = explain(cell, inputs, dtype=torch.float32).reason
+    assert reason is not None
+    assert reason.code is Code.LAZY
+    assert reason.message.endswith("is a weight that the step makes in its first run")
+    first = dynamic_rnn(cell, inputs, dtype=torch.float32)  # without a warning, which would be an error
+    with unspool.strict():
+        second = dynamic_rnn(cell, inputs, dtype=torch.float32)
+    # Four products and a tanh in float32, five times over.
+    torch.testing.assert_close(first, second, rtol=0, atol=1e-6)
+
+
 def test_hooks_and_lazy_layers_are_told_apart() -> None:
     class Lazy(unspool.RNNCell):
         state_size = output_size = 3

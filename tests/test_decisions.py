@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import unspool
 from tests.idioms.table import DEPTH, Step
@@ -120,3 +121,90 @@ def test_a_check_of_one_number_by_hand_is_refused() -> None:
         return torch.tanh(cell.mixed(x, h))
 
     assert reason_of(step).code is Code.VALUES
+
+
+class Gridded(unspool.RNNCell):
+    """Euler steps along a grid of times, as solvers of differential equations take them."""
+
+    grid: Tensor
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.state_size = self.output_size = 3
+        self.kind, self.field = kind, nn.Linear(3, 3, dtype=torch.float64)
+        self.times = torch.tensor([0.0, 0.1, 0.3], dtype=torch.float64)
+        self.register_buffer("grid", self.times.clone())
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        literal = torch.tensor([0.0, 0.1, 0.3], dtype=torch.float64)
+        grid = {"attribute": self.times, "buffer": self.grid, "literal": literal}[self.kind]
+        solution = torch.empty(3, *h.shape, dtype=h.dtype)
+        solution[0] = h
+        for k, (t0, t1) in enumerate(itertools.pairwise(grid), 1):
+            if t1 > t0:
+                h = h + (t1 - t0) * torch.tanh(self.field(h))
+            solution[k] = h
+            if t1 == grid[-1]:
+                break
+        h = torch.tanh(x + solution[-1])
+        return h, h
+
+
+@pytest.mark.parametrize("kind", ["attribute", "buffer", "literal"])
+def test_what_constants_decide_is_planned_and_equals_the_loop(kind: str) -> None:
+    torch.manual_seed(0)
+    cell, inputs = Gridded(kind), torch.randn(2, 4, 3, dtype=torch.float64)
+    for _ in range(2):
+        with unspool.strict():
+            found = unspool.dynamic_rnn(cell, inputs, dtype=torch.float64)
+        outputs, state = unspool.static_rnn(cell, list(inputs.unbind(1)), dtype=torch.float64)
+        expected = (torch.stack(outputs, 1), state)
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+        ours, theirs = (torch.autograd.grad(run[0].sin().sum(), list(cell.parameters())) for run in (found, expected))
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["attribute", "buffer"])
+def test_other_values_of_constants_decide_anew(kind: str) -> None:
+    """Of the same tensor, changed in place: no guard of shapes or identities sees it."""
+    torch.manual_seed(0)
+    cell, inputs = Gridded(kind), torch.randn(2, 4, 3, dtype=torch.float64)
+    grid = cell.times if kind == "attribute" else cell.grid
+    for values in ([0.0, 0.1, 0.3], [0.0, 0.0, 0.2], [0.0, 0.1, 0.3], [0.5, 0.2, 0.3]):
+        grid.copy_(torch.tensor(values))
+        with unspool.strict():
+            found, _ = unspool.dynamic_rnn(cell, inputs, dtype=torch.float64)
+        outputs, _ = unspool.static_rnn(cell, list(inputs.unbind(1)), dtype=torch.float64)
+        torch.testing.assert_close(found, torch.stack(outputs, 1), rtol=1e-10, atol=1e-12)
+
+
+def _by_the_number_of_rows(x: Tensor, h: Tensor) -> Any:
+    h = torch.tanh(x + h) if torch.arange(x.shape[0]).sum() > 2 else x
+    return h, h
+
+
+def _by_what_was_written(x: Tensor, h: Tensor) -> Any:
+    largest = torch.zeros(1, dtype=x.dtype)
+    part = largest[0]
+    part.copy_(x.max())
+    h = torch.tanh(x + h) if largest.sum() > 0 else x
+    return h, h
+
+
+@pytest.mark.parametrize("step", [_by_the_number_of_rows, _by_what_was_written])
+def test_what_looks_like_a_constant_but_is_none_is_refused(step: Any) -> None:
+    reason = unspool.explain(unspool.cell(step), torch.ones(2, 4, 3), initial_state=torch.zeros(2, 3)).reason
+    assert reason is not None
+    assert reason.code in (Code.VALUES, Code.ROW_COUNT)
+
+
+def test_a_weight_that_is_trained_decides_nothing() -> None:
+    scale = nn.Parameter(torch.ones(()))
+
+    def step(x: Tensor, h: Tensor) -> Any:
+        h = torch.tanh(x + h) * scale if scale > 0 else x
+        return h, h
+
+    reason = unspool.explain(unspool.cell(step), torch.ones(2, 4, 3), initial_state=torch.zeros(2, 3)).reason
+    assert reason is not None
+    assert reason.code is Code.VALUES

@@ -324,10 +324,35 @@ def test_a_cell_that_returns_only_a_state_is_a_type_error(batch_size: int) -> No
         dynamic_rnn(cell, X[:1].expand(batch_size, 4, 3), dtype=torch.float32)
 
 
-@pytest.mark.parametrize("step", [lambda x, s: (s.add_(x), s), lambda x, s: (x.mul_(2), s)], ids=["state", "inputs"])
+IN_PLACE: dict[str, Any] = {
+    "state": lambda x, s: (s.add_(x), s),
+    "inputs": lambda x, s: (x.mul_(2), s),
+    "a view of the inputs": lambda x, s: (x[:, None].squeeze_(1).mul_(2), s),
+    "the axes of the state": lambda x, s: (x, s.unsqueeze_(0)[0]),
+}
+
+
+@pytest.mark.parametrize("step", IN_PLACE.values(), ids=IN_PLACE)
 def test_a_cell_that_works_in_place_is_a_runtime_error(step: Any) -> None:
     with pytest.raises(RuntimeError, match="the cell changed its inputs or its state in place"):
         dynamic_rnn(Returns(3, 3, step), X.clone(), dtype=torch.float32)
+
+
+@pytest.mark.filterwarnings("ignore::unspool.PerformanceWarning")
+def test_a_view_that_loses_an_axis_in_place_is_no_change_and_its_step_runs_once() -> None:
+    seen: list[int] = []
+
+    def step(x: Any, s: Any) -> Any:
+        seen.append(len(seen))  # so that it runs in the plain loop
+        return torch.tanh(x[:, None].squeeze_(1) + s + 0.1 * torch.rand_like(s)), s
+
+    cell = Returns(3, 3, step)
+    torch.manual_seed(0)
+    outputs, _ = dynamic_rnn(cell, X, dtype=torch.float32)
+    assert seen == list(range(X.shape[1]))
+    torch.manual_seed(0)
+    expected = [torch.tanh(x + 0.1 * torch.rand_like(x)) for x in X.unbind(1)]
+    torch.testing.assert_close(outputs, torch.stack(expected, 1), rtol=0, atol=0)
 
 
 def test_a_packed_sequence_is_a_type_error_that_says_what_to_give() -> None:

@@ -88,7 +88,7 @@ REFUSED = {
     "rows that are averaged": (centred, "mean works across rows, in `"),
     "rows that are appended": (side_by_side, "cat appends rows to rows, in `"),
     "a branch on values": (branching, "control flow or shapes depend on the values of tensors, in `return h"),
-    "an attribute that every step sets": (noting, "the step changes the cell: seen"),
+    "an attribute that every step sets": (noting, "the step writes seen, and never reads it"),
     "the number of rows": (by_length, "the step depends on the number of rows"),
     "NumPy": (through_numpy, "the step cannot be traced"),
     "a selection by values": (selecting, "depend on the values of tensors|cannot be traced"),

@@ -22,7 +22,9 @@ from unspool import (
     dynamic_rnn,
     explain,
     static_rnn,
+    strict,
 )
+from unspool import cell as cell_of
 from unspool.engine.plans import cache
 
 B, T, S, D, H = 4, 6, 5, 3, 4
@@ -103,6 +105,55 @@ def test_planned_loops_equal_the_plain_one(
     found, expected = everything(cell, tensors, loop), everything(cell, tensors, by_steps(lengths))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+class Unlisted(nn.Module):
+    """A step that looks at a buffer, without saying that it has a row for each of the batch."""
+
+    def __init__(self, memory: Tensor) -> None:
+        super().__init__()
+        self.query = nn.Linear(D, H, dtype=torch.float64)
+        self.register_buffer("memory", memory)
+
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
+        weights = torch.softmax(torch.einsum("bd,bsd->bs", self.query(x), self.memory), 1)
+        return torch.tanh(h + torch.einsum("bs,bsd->bd", weights, self.memory))
+
+
+def test_row_buffers_may_be_listed_by_one_module_alone() -> None:
+    torch.manual_seed(0)
+    module = Unlisted(torch.randn(B, S, H, dtype=torch.float64))
+    module.row_buffers = ("memory",)  # type: ignore[assignment]
+    reader, inputs = cell_of(module, returns="state"), torch.randn(B, T, D, dtype=torch.float64)
+    with strict():
+        found = dynamic_rnn(reader, inputs, LENGTHS, torch.zeros(B, H, dtype=torch.float64))
+    outputs, state = static_rnn(
+        reader, list(inputs.unbind(1)), torch.zeros(B, H, dtype=torch.float64), sequence_length=LENGTHS
+    )
+    expected = torch.stack(list(outputs), 1), state
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    weights = list(module.parameters())
+    ours, theirs = (torch.autograd.grad(run[0].sin().sum(), weights) for run in (found, expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_row_buffers_of_a_module_in_a_closure_are_named() -> None:
+    module = Unlisted(torch.randn(B, S, H, dtype=torch.float64))
+    module.row_buffers = ["memory"]  # type: ignore[assignment]
+    reader = cell_of(lambda x, h: (h, module(x, h)))
+    inputs, state = torch.randn(B, T, D, dtype=torch.float64), torch.zeros(B, H, dtype=torch.float64)
+    told = explain(reader, inputs, None, state)
+    assert told.reason is not None
+    assert "module has a row of memory for each of the batch, but is no part of the cell" in told.reason.message
+    assert "Let the cell have the module" in (told.advice or "")
+
+
+def test_what_stops_a_trace_is_a_reason_and_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    memory = torch.randn(B, S, D)
+    reader = cell_of(lambda x, h: (h, torch.tanh((x[:, None] + memory).sum(1) + h)))
+    told = explain(reader, torch.randn(B, T, D), None, torch.zeros(B, D))
+    assert told.reason is not None
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_a_memory_is_not_kept_for_every_step() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from unspool.dtypes import may_mix
-from unspool.in_place import changed_in_place
+from unspool.in_place import Writes, changed_in_place
 from unspool.outputs import Outputs
 from unspool.structure import (
     Structure,
@@ -23,15 +24,26 @@ from unspool.structure import (
 from unspool.tracers import has_values, onlooker, static_shape
 
 
-def step(cell: Any, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
-    """`cell(inputs, state)`, if it returns an output and a state and leaves what it was given as it was."""
+def step(cell: Any, inputs: Structure, state: Structure, *, watched: bool = False) -> tuple[Structure, Structure]:
+    """`cell(inputs, state)`, if it returns an output and a state and leaves what it was given as it was.
+
+    If it is `watched`, all that it writes to is seen. Else, where something has another version afterwards, it is run
+    once more to see what that was.
+    """
     given = [leaf for leaf in flatten((inputs, state)) if isinstance(leaf, Tensor) and not leaf.is_inference()]
     versions = [leaf._version for leaf in given]
-    returned: Any = cell(inputs, state)
+    writes = Writes(given) if watched else None
+    with writes or nullcontext():
+        returned: Any = cell(inputs, state)
     if not issubclass(type(returned), tuple | list) or len(returned) != 2:
         raise TypeError(f"a cell must return (output, new_state), but this one returned {describe(returned)}")
     if versions != [leaf._version for leaf in given]:
-        raise changed_in_place(cell, inputs, state)
+        if writes is not None:
+            error = writes.error() if writes.found else None
+        else:
+            error = changed_in_place(cell, inputs, state)
+        if error is not None:
+            raise error
     return tuple(returned)
 
 
@@ -43,15 +55,24 @@ class CheckedCell:
     first.
     """
 
-    def __init__(self, cell: Any, batch_size: int, output_dtype: torch.dtype | None, *, same_containers: bool) -> None:
+    def __init__(
+        self,
+        cell: Any,
+        batch_size: int,
+        output_dtype: torch.dtype | None,
+        *,
+        same_containers: bool,
+        watched: bool = False,
+    ) -> None:
         self._cell, self._batch_size, self._same_containers = cell, batch_size, same_containers
+        self._watched = watched
         self.outputs = Outputs.declared(cell.output_size, output_dtype)
         """What the outputs are; None until the first one shows it."""
         self._expectation = "its first output was" if self.outputs is None else "cell.output_size says"
 
     def __call__(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step."""
-        output, new_state = step(self._cell, inputs, state)
+        output, new_state = step(self._cell, inputs, state, watched=self._watched)
         if self.outputs is None:
             self.outputs = Outputs.of(output, self._batch_size)
         elif self._same_containers:

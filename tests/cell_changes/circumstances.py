@@ -61,9 +61,9 @@ def grad_mode(patch: pytest.MonkeyPatch) -> Stages:
     yield cell
 
 
-@unseen
+@change
 def grad_mode_read_by_the_step(patch: pytest.MonkeyPatch) -> Stages:
-    """A trace has a grad mode of its own, so that a step which asks for it is refused."""
+    """Also where nothing wants gradients, so that there are none in either mode."""
     cell = made(lambda self, t: t * (0.5 if torch.is_grad_enabled() else 0.7)).requires_grad_(False)
     yield Stage(cell, wanted=False)
     with torch.no_grad():
@@ -81,7 +81,7 @@ def inference_mode(patch: pytest.MonkeyPatch) -> Stages:
 
 @unseen
 def inference_mode_read_by_the_step(patch: pytest.MonkeyPatch) -> Stages:
-    """As above."""
+    """A trace is never in it, so that a step which asks is refused."""
     cell = made(lambda self, t: t * (0.5 if torch.is_inference_mode_enabled() else 0.7))
     with torch.no_grad():
         yield Stage(cell, wanted=False)

@@ -62,6 +62,10 @@ idiom(
     "several rows of zeros a row",
     lambda cell, x, h: torch.tanh(cell.mixed(x, h).view(-1, 2) + h.new_zeros(2 * h.shape[0], 2) + 0.5).view(-1, UNITS),
 )
+idiom(
+    "an axis that a view of the inputs loses in place",
+    lambda cell, x, h: torch.tanh(cell.mixed(x.detach()[:, None].transpose(1, 2).squeeze_(2), h)),
+)
 idiom("chunks in front", lambda cell, x, h: sum(torch.tanh(cell.mixed(x, h)[None]).chunk(1, 0))[0])
 idiom(
     "a select that is put back", lambda cell, x, h: torch.tanh(cell.mixed(x, h)).t().select_scatter(h[:, 0], 0, 1).t()

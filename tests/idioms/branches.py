@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.distributions import Normal
@@ -37,6 +38,15 @@ def _asserts_numbers(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(cell.mixed(x, h)) * chosen
 
 
+def _asserts_by_numpy(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    mask = (h > 0).to(h.dtype)
+    zeros, ones = torch.sum(mask == 0.0).cpu().numpy(), torch.sum(mask == 1.0).numpy()
+    assert (zeros + ones) == np.prod(list(mask.size()))
+    assert np.int64(0) <= ones
+    assert np.float64(0.5) < 1 + torch.sum(mask).item()
+    return torch.tanh(cell.mixed(x, h)) * mask
+
+
 def _mean_of_a_distribution(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     around = Normal(cell.mixed(x, h), 0.1 + h.abs())
     return torch.tanh(around.mean + 0.1 * around.log_prob(h))
@@ -46,6 +56,20 @@ def _resets_where_any(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     first = x[:, :1] > 0.5
     if first.any():
         h = torch.where(first, torch.zeros_like(h), h)
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _resets_by_another_comparison(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    first = x[:, 0]
+    if (first > 0.5).any():
+        h = torch.where(first[:, None] > 0.5, cell.start, h)  # the same, compared in another shape
+    return torch.tanh(cell.mixed(x, h))
+
+
+def _resets_by_another_number(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    first = x[:, 0]
+    if (first > 0.5).any():
+        h = torch.where(first[:, None] > 0.4, torch.zeros_like(h), h)
     return torch.tanh(cell.mixed(x, h))
 
 
@@ -186,8 +210,14 @@ idiom("an assertion on values", _asserts)
 idiom("an error on values", _raises)
 idiom("assertions on sizes and values", _asserts_sizes_and_values)
 idiom("assertions on numbers", _asserts_numbers)
+idiom("assertions by NumPy", _asserts_by_numpy)
 idiom("a distribution that validates", _mean_of_a_distribution)
 idiom("a reset where any row begins", _resets_where_any)
+idiom(
+    "a reset by a comparison in another shape",
+    _resets_by_another_comparison,
+    start=lambda: nn.Parameter(torch.randn(UNITS)),
+)
 idiom("a product unless all rows go on", _multiplies_unless_all)
 idiom("a start again where a sum says so", _starts_again, start=lambda: nn.Parameter(torch.randn(UNITS)))
 idiom("a mask that is asked for an item", _zeroes_by_a_mask)
@@ -201,6 +231,10 @@ REFUSED["a reset if all rows begin"] = Idiom(lambda: Step(_resets_only_if_all)),
 REFUSED["a reset that moves the others"] = Idiom(lambda: Step(_resets_and_moves)), "if first.any():"
 REFUSED["a sum unless all is zero"] = Idiom(lambda: Step(_adds_unless_zero)), "if (x != 0).any():"
 REFUSED["a division for some rows"] = Idiom(lambda: Step(_divides_for_some)), "if (size > 1).any():"
+REFUSED["a reset by another number"] = (
+    Idiom(lambda: Step(_resets_by_another_number)),
+    "if (first > 0.5).any():",
+)
 REFUSED["a branch that draws"] = Idiom(lambda: Step(_draws_for_some)), "if first.any():"
 REFUSED["rows picked by a mask"] = Idiom(lambda: Step(_picks_by_a_mask)), "h[done] = h[done] * 2"
 REFUSED["another law for all rows"] = Idiom(lambda: Step(_another_law_for_all)), "if h.mean() > 0:"

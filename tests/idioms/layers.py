@@ -70,6 +70,27 @@ class Image(unspool.RNNCell):
         return h, h
 
 
+class Surrogate(torch.autograd.Function):
+    """A spike, with the gradient of something smooth."""
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor) -> Tensor:
+        ctx.save_for_backward(v)
+        return (v > 0).to(v.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, d: Tensor) -> Any:
+        return d / (1 + ctx.saved_tensors[0].abs()) ** 2
+
+
+class SpikingImage(Image):
+    """A convolution beside a function of one's own."""
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        h = torch.tanh(self.layer(torch.cat([x, h], 1)))
+        return Surrogate.apply(h), h
+
+
 def images(batch: int, steps: int) -> Tensor:
     return torch.randn(batch, steps, 2, 4, 4)
 
@@ -120,6 +141,7 @@ add(
     images,
     dtypes=BOTH,
 )
+add("a convolution and a surrogate gradient", lambda: SpikingImage(nn.Conv2d(4, 2, 3, padding=1)), images, dtypes=BOTH)
 add("a transposed convolution", lambda: Image(nn.ConvTranspose2d(4, 2, 3, padding=1)), images, dtypes=BOTH)
 add(
     "pixel shuffle",

@@ -72,6 +72,26 @@ def _puts_by_rows(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return squares.flatten(1).index_put((rows, h.argmax(1)), h[:, 0], accumulate=True)
 
 
+def _puts_whole_rows(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    rows, new = torch.arange(h.shape[0]), h.clone()
+    new[rows] = torch.tanh(cell.mixed(x[rows], h[rows]))  # as where only rows with something new are updated
+    new = new.index_put((rows,), 0.1 * h, accumulate=True)
+    mask = torch.ones_like(h)
+    mask[rows] = 0.5
+    mask[rows] = h.new_tensor([1.0, 2.0, 3.0, 0.5])
+    return mask * new
+
+
+def _puts_by_repeated_rows(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    rows, places = torch.arange(h.shape[0]).repeat_interleave(2), h.topk(2, 1).indices.view(-1)
+    mask = torch.zeros_like(h)
+    mask[rows, places] = 1
+    new = torch.tanh(cell.mixed(x, h)) * mask
+    new[rows, places] = 0.5 * new[rows, places] + h[rows, 0]
+    squares = new.view(-1, 2, 2)
+    return squares.index_put((rows, places % 2), squares[rows, places // 2], accumulate=True).flatten(1)
+
+
 ON_A_ROW: dict[str, Any] = {
     "cumsum": lambda t: t.cumsum(1),
     "cumprod": lambda t: t.cumprod(1),
@@ -132,6 +152,12 @@ for _name, _function in ON_A_ROW.items():
 idiom("an element of each row by its number", _picks_one)
 idiom("elements of each row by its number", _picks_several)
 idiom("elements put into each row by its number", _puts_by_rows)
+idiom("whole rows by their numbers", _puts_whole_rows)
+idiom("elements of each row by its number, several times over", _puts_by_repeated_rows)
+idiom(
+    "the grad mode, asked for",
+    lambda cell, x, h: torch.tanh(cell.mixed(x, h)) * (0.5 if torch.is_grad_enabled() else 0.7),
+)
 idiom("zero_ on a view", _zeroed_in_place)
 idiom("whole numbers divided", _integers)
 idiom("complex numbers", _complex)

@@ -71,7 +71,7 @@ class Replay:
         for time, rows in enumerate(layout.counts):
             running = {name: leaf[:rows] for name, leaf in zip(names.row_buffers, buffers, strict=True)}
             lifted = Lifted(self.cell, {**weights, **running}, reached)
-            run = CheckedCell(lifted, rows, self.output_dtype, same_containers=False)
+            run = CheckedCell(lifted, rows, self.output_dtype, same_containers=False, watched=True)
             now = unflatten_as(self.signature.inputs, [layout.take(leaf, time, time + 1) for leaf in operands.inputs])
             with lifted.stand_ins:
                 output, new = run(now, unflatten_as(self.signature.state, [leaf[:rows] for leaf in carried]))

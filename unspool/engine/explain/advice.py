@@ -26,7 +26,10 @@ ADVICE: dict[str, str] = {
         "Choose with torch.where instead of an `if` on tensors, and keep .item(), .tolist() and boolean indexing "
         "out of the step."
     ),
-    "ROW_COUNT": "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows.",
+    "ROW_COUNT": (
+        "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows. A row's "
+        "number is torch.arange(x.shape[0]), not NumPy's: `mask[torch.arange(x.shape[0])[:, None], places] = 1`."
+    ),
     "MIXED_ROWS": _ROWS,
     "UNKNOWN_OPERATION": (
         "Write it with other operations of torch; common ones are known. If it is common, please report it."
@@ -36,6 +39,14 @@ ADVICE: dict[str, str] = {
         "start_sequence()."
     ),
     "CHANGES": "Carry what changes in the state. What is drawn once a sequence is set in start_sequence().",
+    "WRITES": (
+        "Return it as an output: an output may be any nested tuple or dict of tensors, and the loop then has it for "
+        "all steps, not for the last alone. What nobody looks at need not be written."
+    ),
+    "OVERWRITES": (
+        "Compute a new tensor instead: `h = h * g + x`, not `h.copy_(h * g + x)`. The plain loop raises in backward, "
+        "as torch does; without gradients the step is planned."
+    ),
     "IMPURE": (
         "Draw with torch (torch.rand_like(h), torch.bernoulli), carry counters in the state, and leave clocks, files "
         "and printing to the code around the loop."
@@ -50,6 +61,10 @@ ADVICE: dict[str, str] = {
     "NO_COPY": "Let copy.deepcopy copy the cell: keep files and locks out of its attributes.",
     "NO_REFERENCE": "Derive the cell from RNNCell, or give its class a __weakref__ slot.",
     "COMPILED_CELL": "Give the loop the cell itself; compile what is around the loop, if anything.",
+    "OUTSIDE": (
+        "Let the cell have the module: write the step as the forward of a module with this one as an attribute, and "
+        "give that to unspool.cell. A function only closes over it."
+    ),
     "NO_MEMORY": "Give the module its memory first, as setup_memory of an attention does.",
     "DEVICES": "Move the cell, its inputs and its state to one device.",
     "SPECIAL_TENSOR": "Use ordinary dense tensors for weights, inputs and states.",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dis
+import importlib.metadata
+import os
 import re
+import sys
 import sysconfig
 import types
 from dataclasses import dataclass
@@ -21,6 +24,7 @@ FIXED = (TORCH, UNSPOOL, NUMPY, *(str(Path(package.__file__ or "").parent) for p
 """What torch and this library are made of."""
 STANDARD = sysconfig.get_paths()["stdlib"]
 INSTALLED = tuple({sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")})
+"""Where this environment has its packages; `is_installed` knows of others."""
 
 COMPUTED = {"getattr", "vars", "eval", "exec", "globals", "locals", "dir", "__dict__", "__getattribute__", "attrgetter"}
 """Names by which code reads attributes whose names it computes."""
@@ -108,14 +112,40 @@ def names_of(code: types.CodeType) -> Names:
 @lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
     """Whether code from `file` is torch's, Python's or this library's own, or of what these are built on."""
-    if file.startswith(INSTALLED):
+    if is_installed(file):
         return file.startswith(FIXED)
     return file.startswith((STANDARD, *FIXED, "<frozen "))
 
 
 def is_fixed(file: str) -> bool:
     """Whether code is part of Python or of an installed package: its globals are taken as they are."""
-    return is_library(file) or file.startswith(INSTALLED)
+    return is_library(file) or is_installed(file)
+
+
+@lru_cache(maxsize=4096)
+def is_installed(file: str) -> bool:
+    """Whether code is part of an installed package, in this environment or wherever else Python looks for modules.
+
+    That is a folder for packages (`site-packages` of a parent environment or a user, `dist-packages`), or any folder
+    of `sys.path` to which an installer has brought it, as `pip install --target` does: it then leaves a record. What
+    is installed to be edited is not copied there, and remains the user's.
+    """
+    if file.startswith(INSTALLED):
+        return True
+    folders = [each for each in map(os.path.abspath, sys.path) if file.startswith(os.path.join(each, ""))]
+    if any(os.path.basename(each) in ("site-packages", "dist-packages") for each in folders):
+        return True
+    return any(os.path.relpath(file, each).split(os.sep)[0] in _recorded(each) for each in folders)
+
+
+@lru_cache(maxsize=256)
+def _recorded(folder: str) -> frozenset[str]:
+    """What installers have put into a folder, by the first names of its paths."""
+    found: set[str] = set()
+    for each in importlib.metadata.distributions(path=[folder]):
+        if each.read_text("RECORD") is not None:
+            found.update(file.parts[0] for file in each.files or ())
+    return frozenset(found)
 
 
 def is_fixed_module(module: types.ModuleType) -> bool:

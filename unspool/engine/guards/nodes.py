@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unspool.engine.guards.slots import BYTES, Reader
 
@@ -88,6 +88,11 @@ def content_of(value: Any, path: str) -> Reader | None:
         raise CannotGuardError(f"{path}, an array of {size} bytes, too many to be compared at every call")
     read = BYTES[kind]
     return lambda each: [read(each)]
+
+
+def bytes_of(tensor: Tensor) -> bytes:
+    """The values of a tensor, to the bit."""
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def joined(path: str, slot: str) -> str:

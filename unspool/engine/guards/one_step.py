@@ -40,7 +40,7 @@ def outputs_of_a_step(cell: Any, inputs: Structure, state: Structure) -> Outputs
         # step: that is not this one.
         cell, fingerprint, ways = copy.deepcopy(cell), None, (None,)
     for values in ways:
-        with _unchanged(fingerprint), torch.no_grad(), values or nullcontext():
+        with unchanged(fingerprint), torch.no_grad(), values or nullcontext():
             try:
                 output, _ = step(cell, *given)
             except Exception:
@@ -56,7 +56,7 @@ def _zeros(leaf: Any, rows: int) -> Any:
 
 
 @contextmanager
-def _unchanged(fingerprint: Fingerprint | None) -> Generator[None, None, None]:
+def unchanged(fingerprint: Fingerprint | None) -> Generator[None, None, None]:
     """Leaves what a step reaches as it was, as far as that is known."""
     tensors = [] if fingerprint is None else fingerprint.tensors
     before = [(tensor, tensor._version, tensor.detach().clone()) for tensor in tensors if not tensor.is_inference()]

@@ -39,8 +39,8 @@ PURE = {
 """Modules of Python's and others' whose functions compute something from their arguments alone."""
 IMPURE = {
     "access", "breakpoint", "cpu_count", "data_ptr", "get_num_interop_threads", "get_num_threads", "getcwd",
-    "getcwdb", "getlogin", "getpid", "getrandom", "id", "initial_seed", "input", "is_grad_enabled",
-    "is_inference_mode_enabled", "listdir", "lstat", "now", "numpy", "open", "print", "putenv", "readlink",
+    "getcwdb", "getlogin", "getpid", "getrandom", "id", "initial_seed", "input", "is_inference_mode_enabled",
+    "listdir", "lstat", "now", "numpy", "open", "print", "putenv", "readlink",
     "scandir", "stat", "system", "times", "today", "tolist", "urandom", "utcnow",
 }
 """Functions in them that do not: they read or change what no guard sees."""
@@ -64,25 +64,38 @@ def rehearse(
         written: the places that are not as they were before the step ran; raises if something else is not.
 
     Raises:
+        NewlyImportedError: if it has imported a module that was not there.
         CannotPlanError: if it is not the same both times, or does something besides.
     """
     witness = _Witness(reached)
-    with witness.watching(), _Unwatched(witness):
-        first = _record(run)
-    witness.check()  # the step may have caught the error
+    modules = len(sys.modules)
+    try:
+        with witness.watching(), _Unwatched(witness):
+            first = _record(run)
+        witness.check()  # the step may have caught the error
+    finally:
+        if witness.imports and len(sys.modules) > modules:
+            raise NewlyImportedError
     second = _record(run)
     places = written()
     read = {name for code in reached.values() for name in loaded_by(code)} if places else set[str]()
-    are_read = all(place.name in read for place in places)
-    if places and not (are_read and first == second and _are_scratch(run, places, first)):
-        named = ", ".join(map(str, places[:3]))
-        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}{more}")
+    if places and not (first == second and _are_scratch(run, places, first)):
+        raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {_named(places)}")
+    unread = [place for place in places if place.name not in read]
+    if unread:
+        raise CannotPlanError(Code.WRITES, f"the step writes {_named(unread)}, and never reads it, {ONCE}")
     if first != second:
         raise CannotPlanError(
             Code.IMPURE, "the step does not compute the same twice, so that a plan would repeat one of its ways"
         )
     return places
+
+
+class NewlyImportedError(CannotPlanError):
+    """A step has imported a module: it reaches more now than its fingerprint knows, and has to be looked at anew."""
+
+    def __init__(self) -> None:
+        super().__init__(Code.IMPURE, "the step imports another module whenever it runs")
 
 
 def loaded_by(code: types.CodeType) -> Iterator[str]:
@@ -96,11 +109,12 @@ def loaded_by(code: types.CodeType) -> Iterator[str]:
         last = each.argval if each.opname == "LOAD_CONST" else None
 
 
-def _are_scratch(run: Callable[[], Any], places: Sequence[Written], expected: list[Any]) -> bool:
-    """Whether a step does the same when places that it writes to hold nothing of any use before.
+def _named(places: Sequence[Written]) -> str:
+    return ", ".join(map(str, places[:3])) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
 
-    What it writes and never reads is not scratch, but meant for somebody else, who would find it only at first.
-    """
+
+def _are_scratch(run: Callable[[], Any], places: Sequence[Written], expected: list[Any]) -> bool:
+    """Whether a step does the same when places that it writes to hold nothing of any use before."""
     for place in places:
         place.kept[place.name] = Unread()
     try:
@@ -165,6 +179,9 @@ class _Witness:
         self._reached = reached
         self._known: set[int] = set()
         self._reason: Reason | None = None
+        self._importing: types.FrameType | None = None
+        self.imports = False
+        """Whether it has looked for a module that was not there."""
 
     def check(self) -> None:
         """Raises what was seen."""
@@ -196,9 +213,14 @@ class _Witness:
             sys.setprofile(self._see)
 
     def _see(self, frame: types.FrameType, event: str, called: Any) -> None:
-        if event == "call":
+        if self._importing is not None:  # whose code runs once in a program, wherever that is
+            if frame is self._importing and event == "return":
+                self._importing = None
+        elif event == "call":
             code = frame.f_code
-            if id(code) not in self._known and id(code) not in self._reached:
+            if code is FIND_AND_LOAD:
+                self._importing, self.imports = frame, True
+            elif id(code) not in self._known and id(code) not in self._reached:
                 self._see_code(frame, code)
         elif event == "c_call" and not _is_pure(called):
             caller = self._caller(frame)
@@ -252,6 +274,9 @@ class _Unwatched(TorchFunctionMode):
         return result
 
 
+_frozen: Any = sys.modules["_frozen_importlib"]
+FIND_AND_LOAD: types.CodeType = _frozen._find_and_load.__code__
+"""What `import` calls for a module that has not been imported."""
 ONCE = "which a plan would do once, not at every step"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,11 @@ from torch.utils import _device as default_device
 
 from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.fingerprint import Fingerprint
+from unspool.engine.guards.nodes import bytes_of
+from unspool.engine.guards.rehearsal import NewlyImportedError
 from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
 from unspool.engine.plans.fast_path import Latest, Ready
-from unspool.engine.plans.making import fingerprint_of, make_plan, row_buffers_of
+from unspool.engine.plans.making import check_row_buffers, fingerprint_of, make_plan, row_buffers_of
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.request import Request
@@ -29,6 +31,9 @@ from unspool.structure import Structure, flatten, map_structure, unflatten_as
 MOST_VARIANTS = 16
 """How many plans a cell may have for different values of its attributes before it is left to the plain loop."""
 
+MOST_IMPORTS = 8
+"""How often a step is looked at anew because it has imported something."""
+
 
 @dataclass
 class _Plans:
@@ -38,6 +43,8 @@ class _Plans:
     """The latest call, by the type of the cell: this one, or one that was made around it."""
     by_key: dict[Hashable, Plan | Reason] = field(default_factory=dict)
     variants: set[Hashable] = field(default_factory=set)
+    decided_by: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
+    """Which of the tensors that a step reaches have values that its plans depend on, by its fingerprint."""
     lent: set[Plan] = field(default_factory=set)
     lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 
@@ -69,22 +76,21 @@ def plan_of(request: Request) -> Ready:
     kept = _plans_of(cell if owner is None else owner)
     how = (
         request.output_dtype,
+        torch.is_grad_enabled(),
         torch.get_default_dtype(),
         default_device.CURRENT_DEVICE,
         torch.are_deterministic_algorithms_enabled(),
         _autocast_key(device),
     )
-    now = (torch.is_grad_enabled(), *how)
     kind = cell.__class__
     with kept.lock.own:
         latest = kept.latest.get(kind)
-        ready = None if latest is None else latest.again(cell, inputs, state, now)
+        ready = None if latest is None else latest.again(cell, inputs, state, how)
     if ready is not None:
         return ready
     plans = _plans_of(cell)
     with plans.lock.own:
-        asked = _Asked(request, how)
-        plan = _find(plans, asked)
+        asked, plan = _asked_for(plans, request, how)
     if isinstance(plan, Reason):
         raise CannotPlanError.of(plan)
     reached = asked.fingerprint.tensors
@@ -93,7 +99,7 @@ def plan_of(request: Request) -> Ready:
     signature = Signature.of(spec.weights, inputs, state, buffers)
     ready = Ready(plan, spec.weights, constants, spec.adjoint, asked.fingerprint.key, buffers, signature)
     with kept.lock.own:
-        kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, now, ready)
+        kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, how, ready)
         if owner is not None:  # else nobody would find it
             kept.lent.add(plan)
     return ready
@@ -113,6 +119,7 @@ class _Asked:
         carried = [*flatten(request.state), *self.row_buffers.values()]
         check_can_be_planned(cell, weights, request.inputs, carried)
         self.fingerprint: Fingerprint = fingerprint_of(cell)
+        check_row_buffers(cell, self.fingerprint)
         known = [*weights.values(), *self.row_buffers.values()]
         reached = reached_weights(self.fingerprint.tensors, known)
         if reached:
@@ -137,13 +144,30 @@ class _Asked:
             adjoint,
         )
 
+    def values(self, numbers: Sequence[int]) -> tuple[bytes, ...]:
+        """The values of tensors that the step reaches."""
+        return tuple(bytes_of(self.fingerprint.tensors[number]) for number in numbers)
+
+
+def _asked_for(plans: _Plans, request: Request, how: tuple[Any, ...]) -> tuple[_Asked, Plan | Reason]:
+    """What is asked for, and its plan, or why there is none."""
+    for number in range(1, MOST_IMPORTS + 1):
+        asked = _Asked(request, how)
+        try:
+            return asked, _find(plans, asked)
+        except NewlyImportedError:  # now it is there, and a part of the fingerprint
+            if number == MOST_IMPORTS:
+                raise
+    raise AssertionError
+
 
 def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
     """The plan that is asked for, or why there is none."""
     global traces
-    key = asked.key
+    own = asked.fingerprint.key
+    key = (asked.key, asked.values(plans.decided_by.get(own, ())))
     if key not in plans.by_key:
-        plans.variants.add(asked.fingerprint.key)
+        plans.variants.add((own, key[1]))
         if len(plans.variants) > MOST_VARIANTS:
             message = f"what the step reads has changed more than {MOST_VARIANTS} times between calls"
             raise CannotPlanError(Code.VARIANTS, message)
@@ -156,7 +180,11 @@ def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
                 with _tracing.own:
                     traces += 1
                     plan = make_plan(asked.cell, asked.fingerprint, asked.spec, asked.row_buffers)
+                    plans.decided_by[own] = tuple(sorted({*plans.decided_by.get(own, ()), *plan.decided_by}))
+                    key = (asked.key, asked.values(plans.decided_by[own]))
             plans.by_key[key] = _shared[key] = plan
+        except NewlyImportedError:
+            raise
         except CannotPlanError as error:
             plans.by_key[key] = error.reason
     return plans.by_key[key]

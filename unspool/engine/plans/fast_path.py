@@ -14,6 +14,7 @@ from unspool.engine.execute.operands import Signature
 from unspool.engine.execute.parts import Values
 from unspool.engine.guards.fingerprint import Fingerprint, Key
 from unspool.engine.guards.guard import Guard, Place
+from unspool.engine.guards.nodes import bytes_of
 from unspool.engine.plans.plan import Plan
 from unspool.engine.trace.graph import Node
 from unspool.structure import Structure, flatten, is_flat
@@ -58,6 +59,7 @@ class Latest:
         key: what the step read.
         row_buffers: where it lists the tensors with a row for each of the batch, by name: other ones in every batch.
         signature: what all operands were called.
+        decided_by: where it lists the tensors whose values are a part of the plan, with these.
     """
 
     guard: Guard
@@ -71,13 +73,14 @@ class Latest:
     key: Key
     row_buffers: dict[str, Place]
     signature: Signature
+    decided_by: list[tuple[Place, bytes]]
 
     @classmethod
     def of(
         cls, fingerprint: Fingerprint, inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready
     ) -> Latest:
         """What to remember of a call."""
-        passing = list(ready.row_buffers.values())
+        passing, decided = list(ready.row_buffers.values()), ready.plan.decided_by
         guard = Guard(fingerprint, passing)
         constants = {node: guard.places[id(ready.constants[node])] for node in ready.plan.constants}
         others = [each for each in fingerprint.tensors if not any(each is one for one in passing)]
@@ -93,6 +96,7 @@ class Latest:
             ready.key,
             {name: guard.places[id(each)] for name, each in ready.row_buffers.items()},
             ready.signature,
+            [(guard.places[id(each)], bytes_of(each)) for each in map(fingerprint.tensors.__getitem__, decided)],
         )
 
     def again(self, cell: Any, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> Ready | None:
@@ -100,7 +104,7 @@ class Latest:
         if (*how, _containers(inputs), _containers(state)) != self.how:
             return None
         found = self.guard.check(cell)
-        if found is None:
+        if found is None or any(bytes_of(found[probe][k]) != values for (probe, k), values in self.decided_by):
             return None
         row_buffers = {name: found[probe][k] for name, (probe, k) in self.row_buffers.items()}
         input_leaves, by_row = flatten(inputs), [*flatten(state), *row_buffers.values()]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.generators import generators_restored
-from unspool.engine.guards.nodes import CannotGuardError
+from unspool.engine.guards.nodes import CannotGuardError, joined
 from unspool.engine.guards.rehearsal import rehearse
 from unspool.engine.guards.restoring import restored
 from unspool.engine.guards.written import Written, written_places
@@ -34,15 +34,27 @@ def row_buffers_of(cell: Any) -> dict[str, Tensor]:
     if isinstance(cell, nn.Module):
         buffers = dict(cell.named_buffers(remove_duplicate=False))
         for path, module in named_modules(cell):
-            if not hasattr(module.__class__, "row_buffers"):
-                continue
-            listed: Any = module.row_buffers
-            for name in listed:
+            for name in _listed(module):
                 full = f"{path}.{name}" if path else name
                 if full not in buffers:
                     raise CannotPlanError(Code.NO_MEMORY, f"the buffer {full} has not been given")
                 found[full] = buffers[full]
     return found
+
+
+def check_row_buffers(cell: Any, fingerprint: Fingerprint) -> None:
+    """Raises `CannotPlanError` if a module that lists `row_buffers` is reached, but is no part of the cell."""
+    own = {id(module) for _, module in named_modules(cell)} if isinstance(cell, nn.Module) else set[int]()
+    for node in fingerprint.nodes:
+        if isinstance(node.value, nn.Module) and id(node.value) not in own and (names := _listed(node.value)):
+            rows = f"{node.path or 'a module'} has a row of {names[0]} for each of the batch"
+            raise CannotPlanError(Code.OUTSIDE, f"{rows}, but is no part of the cell")
+
+
+def _listed(module: nn.Module) -> list[str]:
+    """The names of a module's row buffers, as it or its class lists them."""
+    listed: Any = getattr(module, "row_buffers", ())
+    return [listed] if isinstance(listed, str) else [*listed] if isinstance(listed, tuple | list | set) else []
 
 
 def fingerprint_of(cell: Any) -> Fingerprint:
@@ -86,6 +98,12 @@ def make_plan(cell: Any, fingerprint: Fingerprint, spec: StepSpec, row_buffers: 
     return plan
 
 
+def _weights_of(fingerprint: Fingerprint) -> dict[str, None]:
+    """The names of all parameters that modules have which a step reaches, as they are now."""
+    modules = [node for node in fingerprint.nodes if isinstance(node.value, nn.Module)]
+    return dict.fromkeys(joined(node.path, name) for node in modules for name in node.value._parameters)
+
+
 @contextmanager
 def _no_garbage() -> Generator[None, None, None]:
     """Puts garbage collection off: of the many objects that a trace makes, nearly all are needed until its end."""
@@ -101,6 +119,7 @@ def _no_garbage() -> Generator[None, None, None]:
 def _traced(stand_in: Any, spec: StepSpec) -> Plan:
     """The plan of a copy of the cell, which is left as it was."""
     before = fingerprint_of(stand_in)
+    weights = _weights_of(before)
     with restored(before), generators_restored() as drawn:
         scratch: list[Written] = []
 
@@ -109,6 +128,8 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
                 message = f"the step draws from {' and '.join(sources)}, which a plan would do only once"
                 raise CannotPlanError(Code.IMPURE, message)
             now = fingerprint_of(stand_in)
+            if now.key != before.key and (new := [name for name in _weights_of(now) if name not in weights]):
+                raise CannotPlanError(Code.LAZY, f"{new[0]} is a weight that the step makes in its first run")
             places = written_places(now, before)
             if places is None:
                 changes = now.differences(before)

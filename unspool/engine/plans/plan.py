@@ -76,6 +76,8 @@ class Plan:
         """Whether values that the step checks have not been looked at yet."""
         self.constants: dict[fx.Node, int] = {}
         """Which of the tensors that the step can reach each constant is."""
+        self.decided_by: tuple[int, ...] = ()
+        """Which of them have values that the trace depends on."""
         self._watching: dict[tuple[int, ...], Phase] = {}
         device = traced.inputs[0].meta["val"].device
         self._draw, _ = as_python(lower_part(self.draws, self.labels), "draw", device)
@@ -94,6 +96,8 @@ class Plan:
             if id(constant) not in places:
                 raise CannotPlanError(Code.FOREIGN_TENSOR, "the step uses a tensor that does not hang on the cell")
             self.constants[node] = places[id(constant)]
+        # Others are made of numbers in the step.
+        self.decided_by = tuple(places[id(each)] for each in self.trace.decided_by if id(each) in places)
 
     def row_bytes(self, nodes: Sequence[fx.Node]) -> int:
         """Bytes of one row of these values."""

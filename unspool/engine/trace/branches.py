@@ -13,7 +13,8 @@ must be finite, or zero times it, backward, is not zero.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +25,7 @@ from torch.utils._python_dispatch import (
 
 from unspool.engine.ops.table import OpKind, kind_of
 from unspool.engine.trace.graph import argument, aten, calls, is_call, is_random, mapped, operand, value
-from unspool.engine.trace.recorder import Recorder, mutates
+from unspool.engine.trace.recorder import Recorder, functions_alone, mutates
 
 
 class Quantifier(NamedTuple):
@@ -113,6 +114,13 @@ def _is_whole(node: fx.Node) -> bool:
     return not (value(node).is_floating_point() or value(node).is_complex())
 
 
+@contextmanager
+def on_values() -> Generator[None, None, None]:
+    """Computes with tensors as they are, whatever traces or records around."""
+    with _disable_current_modes(), functions_alone(), torch.no_grad():
+        yield
+
+
 class _ValueNumbers:
     """Gives equal numbers to nodes of any graph that compute the same from the same arguments."""
 
@@ -177,6 +185,9 @@ class _ValueNumbers:
             return self._constant(constants[operand(node, 0)], result)
         if kind_of(node.target) in ELEMENTWISE and len(constants) == len(node.all_input_nodes) > 0:
             return self._constant(_computed(node, constants), result)
+        behind = self._behind_views(node, found)
+        if behind in self._constants:
+            return self._constant(self._constants[behind], result)
         kept = _kept(node, constants)
         kept = constants.get(kept, kept) if isinstance(kept, fx.Node) else kept
         if isinstance(kept, fx.Node):
@@ -184,10 +195,24 @@ class _ValueNumbers:
             return found[kept] if same else None
         return None if kept is None else self._constant(kept, result)
 
+    def _behind_views(self, node: fx.Node, found: dict[fx.Node, int]) -> int:
+        """The number of what an elementwise operation computes of all elements of its argument, in whatever view.
+
+        `first[:, None] > 0` has the elements of `first > 0`; -1 if nothing has computed these.
+        """
+        if kind_of(node.target) not in ELEMENTWISE or len(node.all_input_nodes) != 1:
+            return -1
+        elements = node.all_input_nodes[0]
+        while is_call(elements, *SAME_ELEMENTS):
+            elements = operand(elements, 0)
+        told = mapped((node.args, node.kwargs), lambda _: ("node", found[elements]))
+        number = self._numbers.get((node.target, repr(told)), -1)
+        return self._known.get(number, number)
+
 
 def _computed(node: fx.Node, constants: dict[fx.Node, Any]) -> Any:
     """What an elementwise operation makes of constants."""
-    with _disable_current_modes():
+    with on_values():
         given = {each: torch.full((), number, dtype=value(each).dtype) for each, number in constants.items()}
         args, kwargs = mapped((node.args, node.kwargs), given.__getitem__)
         target: Any = node.target

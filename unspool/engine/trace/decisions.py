@@ -3,22 +3,29 @@
 While a step is traced there are no values. So whenever it asks a tensor for a yes or no, or compares a number that it
 reads from one, both answers are tried. If all
 ways but one end in an error, what is asked are checks, and the way that is left is the step. If several come to an end,
-one of them may serve all (branches.py); else the values decide what is computed for rows together.
+one of them may serve all (branches.py); else the values decide what is computed for rows together. What is asked of
+constants alone has one answer, as long as these are what they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import torch
-from torch import SymBool, SymFloat, SymInt, Tensor
+from torch import SymBool, SymFloat, SymInt, Tensor, fx
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
+from unspool.engine.guards.nodes import MOST_BYTES
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, line_of
-from unspool.engine.trace.branches import quantifier, serves
-from unspool.engine.trace.recorder import Recorder
+from unspool.engine.trace.branches import on_values, quantifier, serves
+from unspool.engine.trace.graph import calls, is_random, mapped, operand
+from unspool.engine.trace.recorder import Recorder, mutates
 from unspool.engine.trace.user_lines import Place, line_at, place_now
 
 MOST_WAYS, MOST_QUESTIONS = 64, 64
@@ -30,12 +37,19 @@ class Decisions(TorchFunctionMode):
     """Answers what a step asks of tensors without values.
 
     Args:
-        answers: the first answers; those that follow are yes.
+        answers: the first answers; those that follow are yes, or what constants say.
+        settled: those of them that constants say, by number, if all are settled: they must, for any number of rows.
     """
 
-    def __init__(self, answers: Sequence[bool]) -> None:
+    def __init__(self, answers: Sequence[bool], settled: Collection[int] | None = None) -> None:
         super().__init__()
-        self._answers = answers
+        self._answers, self._settled = answers, settled
+        self.constants: Constants | None = None
+        """Who knows values that are the same for all rows; None if nobody does."""
+        self.given: list[bool] = []
+        """The answers."""
+        self.computed: set[int] = set()
+        """Those that constants gave, by number."""
         self.asked: list[Place | None] = []
         """Where something was asked."""
         self.predicates: list[Any] = []
@@ -60,7 +74,14 @@ class Decisions(TorchFunctionMode):
         self.predicates.append(predicate)
         if number == MOST_QUESTIONS:  # it may go on until the answer is no
             raise _refused(self.asked[-1])
-        return self._answers[number] if number < len(self._answers) else True
+        known = None if self.constants is None or predicate is None else self.constants.truth(predicate)
+        answer = self._answers[number] if number < len(self._answers) else known is None or known
+        if known is not None:
+            self.computed.add(number)
+        if self._settled is not None and self.constants is not None and number in self._settled and known is not answer:
+            raise _refused(self.asked[-1])  # it was that of a few rows
+        self.given.append(answer)
+        return answer
 
 
 class Number:
@@ -71,6 +92,8 @@ class Number:
         place: where it was read.
     """
 
+    __array_ufunc__ = None  # so that NumPy's numbers leave it to this one what to do
+
     def __init__(self, decisions: Decisions, place: Place | None) -> None:
         self._decisions, self._place = decisions, place
 
@@ -78,7 +101,7 @@ class Number:
         return self._decisions.answer()
 
     def _computed(self, *others: Any) -> Number:
-        if not all(isinstance(each, Number | int | float) for each in others):
+        if not all(isinstance(each, Number | int | float | SymInt | np.number) for each in others):
             raise _refused(self._place)
         return self
 
@@ -96,22 +119,113 @@ class Number:
         raise _refused(next((each._place for each in given if isinstance(each, Number)), place_now()))
 
 
+class Constants:
+    """Computes what is asked of tensors that are the same for all rows: constants of a step, and buffers.
+
+    Args:
+        recorder: what the step has computed so far.
+        weights: the values of the first of what it was given.
+    """
+
+    def __init__(self, recorder: Recorder, weights: Iterable[Tensor]) -> None:
+        self._recorder = recorder
+        self._values: dict[fx.Node, Any] = {}
+        self._given = dict(zip(recorder.given, weights, strict=False))
+        self.read: dict[int, Tensor] = {}
+        """The tensors whose values have been looked at, by identity."""
+
+    def truth(self, predicate: Tensor) -> bool | None:
+        """Whether it is true; None if rows have a part in it, or gradients."""
+        node = self._recorder.node_of(predicate)
+        try:
+            with on_values():
+                if node is None:
+                    return None if isinstance(predicate, FakeTensor) else bool(self._leaf(predicate))
+                answer = bool(self._value(node))
+        except _UnknownError:
+            return None
+        written = {_memory(operand(each, 0)) for each in calls(self._recorder.graph) if mutates(each)}
+        return None if written & _sources(node) else answer
+
+    def _value(self, node: fx.Node) -> Any:
+        if node not in self._values:
+            target: Any = node.target
+            if node.op == "get_attr":
+                self._values[node] = self._leaf(self._recorder.constants[node])
+            elif node in self._given:
+                self._values[node] = self._leaf(self._given[node])
+            elif node.op == "call_function" and not (mutates(node) or is_random(node)):
+                args, kwargs = mapped((node.args, node.kwargs), self._value)
+                self._values[node] = target(*args, **kwargs)
+            else:
+                raise _UnknownError
+        return self._values[node]
+
+    def _leaf(self, tensor: Tensor) -> Tensor:
+        if tensor.requires_grad or tensor.device.type != "cpu" or tensor.nbytes > MOST_BYTES:
+            raise _UnknownError
+        self.read[id(tensor)] = tensor
+        return tensor
+
+
+def _memory(node: fx.Node) -> fx.Node:
+    """The node that made the memory of a tensor, of which there may be views."""
+    target: Any = node.target
+    while target is operator.getitem or (
+        isinstance(target, OpOverload) and any(each.alias_info for each in cast(Any, target)._schema.returns)
+    ):
+        node = node.all_input_nodes[0]
+        target = node.target
+    return node
+
+
+def _sources(node: fx.Node) -> set[fx.Node]:
+    """A node and all that it is computed from."""
+    found, open_ = {node}, [node]
+    while open_:
+        new = [each for each in open_.pop().all_input_nodes if each not in found]
+        found.update(new)
+        open_ += new
+    return found
+
+
+class _UnknownError(Exception):
+    """A value that is not the same for all rows, or may change with every call."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a step is answered in a trace.
+
+    Args:
+        answers: the answers.
+        computed: those that constants give, by number.
+        read: the tensors whose values gave them.
+    """
+
+    answers: list[bool]
+    computed: set[int]
+    read: list[Tensor]
+
+
 @dataclass(frozen=True)
 class Way:
     """A way through a step that comes to its end.
 
     Args:
         answers: what it was answered.
+        computed: which of it by constants.
         asked: where it asked.
         recorded: all that it computed, what it asked about last.
     """
 
     answers: list[bool]
+    computed: set[int]
     asked: list[Place | None]
     recorded: Recorder
 
 
-def settle(run: Callable[[Decisions], Recorder]) -> list[bool]:
+def settle(run: Callable[[Decisions], Recorder]) -> Settled:
     """The answers with which a step is traced.
 
     Args:
@@ -124,6 +238,7 @@ def settle(run: Callable[[Decisions], Recorder]) -> list[bool]:
     ends: list[Way] = []
     failure: Exception | None = None
     reached = (0, False)
+    read: dict[int, Tensor] = {}
     while ways:
         answers = ways.pop()
         decisions = Decisions(answers)
@@ -139,15 +254,18 @@ def settle(run: Callable[[Decisions], Recorder]) -> list[bool]:
             if furthest >= reached:
                 failure, reached = error, furthest
             recorded = None
-        taken = answers + [True] * (len(decisions.asked) - len(answers))
-        ways += [[*taken[:k], False] for k in range(len(answers), len(taken))]
+        taken, computed = decisions.given, decisions.computed
+        ways += [[*taken[:k], False] for k in range(len(answers), len(taken)) if k not in computed]
+        if decisions.constants is not None:
+            read |= decisions.constants.read
         if recorded is not None:
-            ends.append(Way(taken, decisions.asked, recorded))
+            ends.append(Way(taken, computed, decisions.asked, recorded))
         if len(ways) > MOST_WAYS or len(ends) > MOST_WAYS:
             raise _refused(decisions.asked[0])
     if not ends and failure is not None:
         raise failure
-    return _serving(ends, 0).answers
+    found = _serving(ends, 0)
+    return Settled(found.answers, found.computed, list(read.values()))
 
 
 def _serving(ends: list[Way], number: int) -> Way:

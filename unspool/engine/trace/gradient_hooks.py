@@ -1,4 +1,4 @@
-"""Refuses steps that hook gradients: in the plain loop a hook sees every step, in a trace none."""
+"""Refuses steps that hook gradients: in a trace a hook sees no step; and those that overwrite what backward needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from unspool.engine.reasons import CannotPlanError, Code, is_users
-from unspool.engine.trace.user_lines import line_now
+from unspool.engine.trace.user_lines import Place, line_at, line_now, place_now
 
 
 class NoHooks(TorchFunctionMode):
@@ -43,6 +43,24 @@ class NoHooks(TorchFunctionMode):
             self._reason = CannotPlanError(Code.GRADIENT_HOOKS, message, line=line_now())
             raise self._reason
         return func(*args, **(kwargs or {}))
+
+
+def saved(value: Tensor) -> tuple[Tensor, int, Place | None]:
+    """A tensor that autograd saves, its version, and where that is."""
+    return value, value._version, place_now()
+
+
+def unpacked(kept: tuple[Tensor, int, Place | None]) -> Tensor:
+    """A tensor that was saved: where there are hooks, torch leaves it to them to see that it is as it was.
+
+    Raises:
+        CannotPlanError: if it has been changed in place since.
+    """
+    value, version, place = kept
+    if value._version != version:
+        message = "the step changes a tensor in place that backward needs as it was"
+        raise CannotPlanError(Code.OVERWRITES, message, line=line_at(place))
+    return value
 
 
 _properties: Any = Tensor

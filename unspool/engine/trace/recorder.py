@@ -23,6 +23,8 @@ from unspool.engine.trace.shapes.symbolic_rows import size_of_rows
 from unspool.engine.trace.user_lines import Place, place_now
 
 _C: Any = torch._C  # pyright: ignore[reportPrivateUsage]  # no public name
+functions_alone: Any = _C.DisableTorchFunction
+"""A block in which no mode sees which functions of torch are called."""
 _sequence_number, _differentiated = _C._autograd._get_sequence_nr, _C._current_autograd_node
 
 
@@ -71,6 +73,10 @@ class Recorder(TorchDispatchMode):
         [end] = self.graph.find_nodes(op="output")
         return end.args[0]
 
+    def node_of(self, tensor: Tensor) -> fx.Node | None:
+        """The node that computed a tensor; None if it was not computed here."""
+        return self._nodes.get(id(tensor))
+
     @contextmanager
     def paused(self) -> Generator[None, None, None]:
         """Lets operations run without recording them."""
@@ -83,7 +89,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options: Any = kwargs or {}
         if not self._recording or not _is_operation(func):
-            return func(*args, **options)
+            return _shaped(func)(*args, **options)
         if func in ALIASES and id(args[0]) in self._nodes:
             result = func(*args, **options)
             self._track(result, self._nodes[id(args[0])])
@@ -94,8 +100,7 @@ class Recorder(TorchDispatchMode):
         if func is aten.lift_fresh.default:  # a literal, which nobody else has
             func = aten.lift_fresh_copy.default
         told = self._told(tuple(args)), self._told(options)
-        made: Any = SHAPES.get(func, func)
-        result = made(*args, **options)
+        result = _shaped(func)(*args, **options)
         self._name(result, self._call(func, *told))
         return result
 
@@ -193,6 +198,11 @@ def functionalized(recorder: Recorder, given: dict[str, Tensor]) -> Recorder:
     with again:
         again.finish(torch.func.functionalize(Rerun(module).run)(rows, *given.values()))
     return again
+
+
+def _shaped(func: Any) -> Any:
+    """What tells the results of an operation: it, or what knows more of symbols than torch does."""
+    return SHAPES.get(func, func)
 
 
 @cache

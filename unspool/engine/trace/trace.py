@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,8 @@ class Trace:
     that it uses without being given them; both by their nodes. `connections` is how autograd connects outputs and new
     states to weights, inputs and states. `output_kind` is what the outputs are. `other_containers` says what is wrong
     with the containers of the output, if they are not those of `cell.output_size`: with lengths, the cell cannot run.
-    `has_checks` says that the step checks values, which the graph does not.
+    `has_checks` says that the step checks values, which the graph does not. `decided_by` are tensors whose values
+    decide what the graph is.
     """
 
     graph: fx.Graph
@@ -43,6 +44,7 @@ class Trace:
     output_kind: Outputs
     other_containers: Reason | None = None
     has_checks: bool = False
+    decided_by: list[Tensor] = field(default_factory=list[Tensor])
     _final: tuple[list[Any], ...] | None = None
 
     @cached_property

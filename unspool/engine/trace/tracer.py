@@ -16,9 +16,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, Reason, why
-from unspool.engine.trace.decisions import Decisions, settle
+from unspool.engine.trace.decisions import Constants, Decisions, Settled, settle
 from unspool.engine.trace.decompose.functions import OpenLayers
-from unspool.engine.trace.gradient_hooks import NoHooks
+from unspool.engine.trace.gradient_hooks import NoHooks, saved, unpacked
 from unspool.engine.trace.gradient_reach import Connections
 from unspool.engine.trace.graph import aten
 from unspool.engine.trace.lifting import Lifted
@@ -62,7 +62,7 @@ def trace(
             _without_values(step)
         with mode, enable_python_dispatcher():  # symbols need the forms in Python of some operations
             given = step.arguments(rows, gradients=True)
-            recorded = Recorder(mode, rows, given, apart)
+            step.recorder = recorded = Recorder(mode, rows, given, apart)
             with recorded:
                 recorded.finish(step(rows, spec.adjoint, [*given.values()], recorded.paused))
             if any(mutates(node) for node in recorded.graph.nodes):
@@ -86,7 +86,8 @@ def trace(
         connections=step.connections,
         output_kind=step.outputs,
         other_containers=step.other_containers,
-        has_checks=step.answers is not None,
+        has_checks=step.settled is not None,
+        decided_by=[] if step.settled is None else step.settled.read,
     )
 
 
@@ -95,14 +96,22 @@ class _Step:
 
     def __init__(self, cell: Any, spec: StepSpec) -> None:
         self._cell, self._spec = cell, spec
+        self._grad_enabled = torch.is_grad_enabled()  # as it is for the caller: a step may ask
         self.outputs = Outputs.declared(cell.output_size, spec.output_dtype)
         """What it puts out; None until it has run, if its cell does not say it."""
-        self.answers: list[bool] | None = None
-        """What it is answered where it checks values; None if it does not."""
+        self.settled: Settled | None = None
+        """What it is answered where it asks for values; None if it does not."""
+        self.recorder: Recorder | None = None
+        """Who records it now, if somebody does."""
         self.connections: Connections | None = None
         """How autograd connected results to sources when it last ran."""
         self.other_containers: Reason | None = None
         """What is wrong with the containers of its output, if they are not those of `cell.output_size`."""
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """The weights themselves."""
+        return list(self._spec.weights.values())
 
     def arguments(self, rows: Any, *, gradients: bool) -> dict[str, Tensor]:
         """Tensors like the weights, and with so many rows like all the rest, by what they are to it."""
@@ -146,7 +155,7 @@ class _Step:
         sources = given.flat()
         for value, want in zip(sources, spec.wanted.flat(), strict=True):
             value.requires_grad_(adjoint and want)
-        output, new_state = self._run(rows, adjoint, given)
+        output, new_state = self._run(rows, given)
         assert self.outputs is not None
         results, new = self.outputs.flatten(output), [*flatten(new_state), *given.row_buffers]
         pairs = zip([*results, *new], [*d_outputs, *d_new_state], strict=True) if adjoint else ()
@@ -157,17 +166,17 @@ class _Step:
             gradients = given.regroup(_gradients(ends, sources) if ends else [None] * len(sources))
         return results, new, list(gradients.weights), list(gradients.inputs), gradients.carried
 
-    def _run(self, rows: Any, adjoint: bool, given: Operands[Tensor]) -> tuple[Structure, Structure]:
+    def _run(self, rows: Any, given: Operands[Tensor]) -> tuple[Structure, Structure]:
         spec = self._spec
         weights = dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True))
         lifted = Lifted(self._cell, weights, spec.weights)
-        run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False)
+        run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False, watched=True)
         versions = [value._version for value in given.weights]
-        checks = nullcontext() if self.answers is None else Decisions(self.answers)
+        checks = nullcontext() if self.settled is None else self._decisions(self.settled)
         hooks = NoHooks()
         # The first to see what the step calls is the last of these modes. Attention is computed by its equations, too.
         with (
-            torch.set_grad_enabled(adjoint),
+            torch.set_grad_enabled(self._grad_enabled),
             sdpa_kernel(SDPBackend.MATH),
             lifted.stand_ins,
             checks,
@@ -187,6 +196,12 @@ class _Step:
             raise CannotPlanError(Code.CHANGES, f"the step changes {', '.join(mutated)} in place")
         return results
 
+    def _decisions(self, settled: Settled) -> Decisions:
+        decisions = Decisions(settled.answers, settled.computed)
+        if self.recorder is not None:
+            decisions.constants = Constants(self.recorder, self.weights)
+        return decisions
+
 
 def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> None:
     """Rehearses a step; one that asks for values once more, if it only checks them."""
@@ -195,7 +210,7 @@ def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> Non
     except Exception as error:
         if type(error).__name__ not in DATA_DEPENDENT:
             raise
-        step.answers = settle(lambda decisions: _recorded(step, decisions))
+        step.settled = settle(lambda decisions: _recorded(step, decisions))
         rehearse(lambda: _without_values(step))
 
 
@@ -210,6 +225,7 @@ def _recorded(step: _Step, decisions: Decisions) -> Recorder:
     with RememberingMode(allow_non_fake_inputs=True) as mode, decisions:
         given = step.arguments(FEW_ROWS, gradients=False)
         recorded = Recorder(mode, FEW_ROWS, given)
+        decisions.constants = Constants(recorded, step.weights)
         with recorded:
             results, new_state, *_ = step(FEW_ROWS, False, [*given.values()], recorded.paused)
             recorded.finish([results, new_state, decisions.predicates])
@@ -231,13 +247,12 @@ def _is_literal(node: fx.Node) -> bool:
 @contextmanager
 def _apart_from_the_caller() -> Generator[None, None, None]:
     """Keeps from a trace what the caller has set for its own tensors and graphs."""
-    # What the caller wants to do with saved tensors it does not want to do with the tracer's.
-    nothing = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
     with (
         torch.inference_mode(False),  # a graph that was traced in it could not be used outside of it
         torch.no_grad(),
         _autocast_without_cache(),
-        nothing,
+        # What the caller wants to do with saved tensors it does not want to do with the tracer's.
+        torch.autograd.graph.saved_tensors_hooks(saved, unpacked),
         optimized_execution(False),  # scripted functions call one operation after another, every time
     ):
         yield

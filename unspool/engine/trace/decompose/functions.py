@@ -102,6 +102,11 @@ def _set_item(x: Tensor, index: Any, new: Any) -> None:
     x[index] = new
 
 
+def _numpy(x: Tensor, *args: Any, **options: Any) -> Any:
+    """A single number as `item()` gives it: what has no values has no array either."""
+    return x.item() if x.dim() == 0 else cast(Any, x).numpy(*args, **options)
+
+
 def _product(func: Any) -> Callable[..., Any]:
     """A product of matrices; a sparse one that is not too large is multiplied by as a dense one."""
 
@@ -124,6 +129,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     Tensor.__setitem__: _set_item,
     **{func: _product(func) for func in PRODUCTS},
     Tensor.__matmul__: _product(Tensor.matmul),
+    Tensor.numpy: _numpy,
     F.bilinear: _bilinear,
     torch.bilinear: _bilinear,
     torch.take_along_dim: _take_along_dim,

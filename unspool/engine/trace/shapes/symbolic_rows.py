@@ -67,10 +67,10 @@ class AnyRows(ShapeEnv):
 
 @contextmanager
 def without_reports() -> Generator[None, None, None]:
-    """Keeps torch from logging, as an error of its own, that a step was refused in the middle of an operation."""
+    """Keeps torch from logging errors of a step as its own: what stops a trace becomes a reason."""
 
     def is_worth_a_line(record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], CannotPlanError))
+        return not record.exc_info
 
     log = logging.getLogger("torch._subclasses.fake_tensor")
     log.addFilter(is_worth_a_line)
