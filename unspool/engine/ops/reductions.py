@@ -24,11 +24,11 @@ if TYPE_CHECKING:  # the stages of emitters import the table of operations
 
 
 def _floating(row: Row, instruction: Instruction) -> tuple[Ref, Value]:
-    """The argument, which has to be of floating-point numbers, as the result has to be."""
+    """The argument, which has to be of floating-point numbers, as the result has to be; halves are widened."""
     ref, result = first(row, instruction), instruction.results[0]
     if not result.dtype.is_floating_point or ref.buffer.dtype != result.dtype:
         raise CannotEmitError(f"{instruction.operation} has no compiled form for {ref.buffer.dtype}")
-    return ref, result
+    return row.widened(ref), result
 
 
 def _count(ref: Ref, dims: Sequence[int]) -> int:

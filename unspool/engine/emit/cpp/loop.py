@@ -46,7 +46,7 @@ class Compiled:
         self._order = [[*self._emitted, *self._totals].index(value) for value in core.emitted]
         rest = tuple(each for each in core.instructions if each not in added)
         printer, self._read, self._changed, self._needs = _emit(
-            replace(core, instructions=rest, emitted=tuple(self._emitted)), added
+            replace(core, instructions=rest, emitted=tuple(self._emitted)), added, rounds=module.rounds
         )
         self.source = module.add(function, printer.text())
         module.need(*printer.kernels)
@@ -65,6 +65,7 @@ class Compiled:
             (
                 None if isinstance(each, Correlate) else _part_of(each.matrix, core),
                 torch.tensor(each.geometry.numbers, device="cpu"),
+                each.left.buffer.dtype,
             )
             for each in printer.convolutions
         ]
@@ -86,8 +87,8 @@ class Compiled:
         packed = [runtime.pack(_seen(shared[k], part)) for k, part in self._matrices]
         searched = [runtime.pack_search(_seen(shared[k], part)) for k, part in self._searched]
         convolved = [
-            [how, how if own is None else runtime.pack_filters(_seen(shared[own[0]], own[1]), how)]
-            for own, how in self._filters
+            [how, how if own is None else runtime.pack_filters(_seen(shared[own[0]], own[1]).to(dtype), how)]
+            for own, how, dtype in self._filters
         ]
         return [*plain, *packed, *(each for both in (*searched, *convolved) for each in both)]
 
@@ -138,10 +139,12 @@ class Compiled:
         return state, [emitted[k] for k in self._order]
 
 
-def _emit(core: Core, sums: Sequence[Instruction]) -> tuple[Printer, set[int], list[bool], Needs]:
+def _emit(
+    core: Core, sums: Sequence[Instruction], *, rounds: bool
+) -> tuple[Printer, set[int], list[bool], Needs]:
     """What a core does at every step, the shared values it reads unpacked, the carried ones it changes, its needs."""
     summed = (value for each in sums for value in each.uses())
-    row = Row(core.instructions, (*core.new_carried, *core.emitted, *summed))
+    row = Row(core.instructions, (*core.new_carried, *core.emitted, *summed), rounds=rounds)
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     for place, group in groups.items():
         for k, value in enumerate(group):

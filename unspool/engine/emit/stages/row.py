@@ -16,7 +16,7 @@ import torch
 
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.convolutions import Geometry, Options
-from unspool.engine.emit.stages.dtypes import DTYPES, MULTIPLIED
+from unspool.engine.emit.stages.dtypes import DTYPES, HALVES, MULTIPLIED, computed
 from unspool.engine.emit.stages.statements import Compute, Convolve, Correlate, Largest, Product, Reduce, Statement
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.program import Instruction, Value
@@ -28,9 +28,13 @@ class Row:
     Args:
         instructions: what will be lowered.
         outputs: what is needed of it.
+        rounds: whether halves are rounded after every operation.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], outputs: Sequence[Value | None]) -> None:
+    def __init__(
+        self, instructions: Sequence[Instruction], outputs: Sequence[Value | None], *, rounds: bool = False
+    ) -> None:
+        self.rounds = rounds
         self.statements: list[Statement] = []
         self._refs: dict[Value, Ref] = {}
         self._names: Counter[str] = Counter()
@@ -99,7 +103,7 @@ class Row:
         """A new value, or one in the place of `target`; arguments are broadcast, and taken to its type."""
         target = target or self.new(name, dtype, shape)
         given = tuple((each.expand(tuple(shape)), dtype) for each in arguments)
-        self.statements.append(Compute(target, text, given, self.source))
+        self.statements.append(Compute(target, text, given, self.source, rounds=self.rounds))
         return target
 
     def copy(self, ref: Ref, target: Ref | None = None) -> Ref:
@@ -115,6 +119,11 @@ class Row:
         """`ref` in `dtype`, in which it is wanted; what is summed may be of another."""
         return ref if ref.buffer.dtype == dtype else self.compute(name, "{0}", dtype, ref.shape, ref)
 
+    def widened(self, ref: Ref) -> Ref:
+        """`ref` in the dtype that it is computed with."""
+        own = ref.buffer.dtype
+        return self.narrowed(f"{ref.buffer.name or 'number'}_wide", ref, computed(own)) if own in HALVES else ref
+
     def fold(self, name: str, fold: str, ref: Ref, dims: Sequence[int]) -> Ref:
         """`reduce`, but sums of float32 are float64: of blocks of these, where they lie in line."""
         rank = len(ref.shape)
@@ -127,7 +136,7 @@ class Row:
             raise CannotEmitError("a reduction over nothing")
         if count == 1:
             return ref
-        if fold == "sum" and dtype == torch.float32:
+        if fold == "sum" and computed(dtype) == torch.float32:
             name, dtype = f"{name}_wide", torch.float64
         target = self.new(name, dtype, [ref.shape[dim] for dim in kept])
         self.statements.append(Reduce(target, fold, argument, self.source))
@@ -173,6 +182,8 @@ class Row:
         shape = local_shape(value)
         if math.prod(shape) != ref.size:
             raise CannotEmitError(f"{value.name} has another shape for a single row")
+        if value.dtype in HALVES:
+            ref = self.narrowed(value.name, ref, value.dtype)
         self._refs[value] = ref if ref.shape == shape else self.reshape(ref, shape)
 
     def argument(self, each: Any, dtype: torch.dtype) -> Ref:
@@ -207,27 +218,30 @@ class Row:
 
     def convolve(self, value: Value, image: Value, filters: Value, bias: Value | None, options: Options) -> Ref:
         """A convolution by shared filters; put off like a product if it has no bias."""
-        left, matrix, shape = self.ref(image), self.ref(filters), local_shape(value)
+        left, matrix, shape = self.widened(self.ref(image)), self.ref(filters), local_shape(value)
+        dtype = computed(value.dtype)
         if matrix.buffer.place is not Place.SHARED:
             raise CannotEmitError("a convolution with filters that are computed in the loop")
-        if value.dtype not in MULTIPLIED or {left.buffer.dtype, matrix.buffer.dtype} != {value.dtype}:
+        if value.dtype not in MULTIPLIED or {image.dtype, filters.dtype} != {value.dtype}:
             raise CannotEmitError(f"a convolution has no compiled form for {value.dtype}")
         if not left.size or not matrix.size or not math.prod(shape):
             raise CannotEmitError("a convolution of nothing")
         left = self.copy(left) if left.buffer.place is Place.CONSTANT else left
-        geometry = Geometry(left.shape[1:], left.strides[1:], matrix.shape, shape[1:], options, value.dtype.itemsize)
-        target = self.new(value.name, value.dtype, shape, Place.PRODUCT)
+        geometry = Geometry(left.shape[1:], left.strides[1:], matrix.shape, shape[1:], options, dtype.itemsize)
+        target = self.new(value.name, dtype, shape, Place.PRODUCT)
         statement = Convolve(target, left, matrix, None, self.source, geometry=geometry)
-        if bias is None:
+        if bias is None and value.dtype == dtype:
             self._held[value] = statement
+        elif bias is None:
+            self.statements.append(statement)
         else:
-            added = self.reshape(self.ref(bias), (1, shape[1], *[1] * (len(shape) - 2)))
+            added = self.reshape(self.widened(self.ref(bias)), (1, shape[1], *[1] * (len(shape) - 2)))
             self.statements.append(replace(statement, added=added))
         return target
 
     def correlate(self, total: Value, image: Value, gradient: Value, options: Options, index: int) -> None:
         """Sums the gradient of filters over rows, in double precision."""
-        left, right = self.ref(image), self.ref(gradient)
+        left, right = self.widened(self.ref(image)), self.widened(self.ref(gradient))
         left, right = (self.copy(each) if each.buffer.place is Place.CONSTANT else each for each in (left, right))
         right = right if _lies_like(right, Ref.whole(right.buffer, right.shape)) else self.copy(right)
         size = left.buffer.dtype.itemsize

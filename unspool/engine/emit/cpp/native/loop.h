@@ -86,6 +86,9 @@ class Barrier {
   alignas(64) int64_t round_ = 0;
 };
 
+struct bfloat16;  // halves/numbers.h
+struct float16;
+
 template <typename T>
 using Multiply = void (*)(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
                           const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t share, int64_t shares);
@@ -136,6 +139,8 @@ using SearchShare = void (*)(int64_t rows, const Search&, char* scratch, int64_t
 struct Kernels {
   Multiply<float> multiply_float;
   Multiply<double> multiply_double;
+  Multiply<bfloat16> multiply_bfloat16;
+  Multiply<float16> multiply_float16;
   Convolve<float> convolve_float;
   Convolve<double> convolve_double;
   Correlate<float> correlate_float;
@@ -179,6 +184,18 @@ struct Worker {
                 const double* panels, const double* added, int64_t added_apart, double* out, int64_t out_apart) const {
     kernels->multiply_double(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share,
                              shares);
+  }
+  void multiply(int64_t rows, int64_t depth, int64_t width, const bfloat16* left, int64_t left_apart,
+                const bfloat16* panels, const bfloat16* added, int64_t added_apart, bfloat16* out,
+                int64_t out_apart) const {
+    kernels->multiply_bfloat16(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share,
+                               shares);
+  }
+  void multiply(int64_t rows, int64_t depth, int64_t width, const float16* left, int64_t left_apart,
+                const float16* panels, const float16* added, int64_t added_apart, float16* out,
+                int64_t out_apart) const {
+    kernels->multiply_float16(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share,
+                              shares);
   }
   // out = a convolution of a row's image.
   void convolve(const Convolved<float>& what, float* out) const {
