@@ -9,7 +9,7 @@ import torch
 
 from unspool.engine.emit.cpp.printer.contractions import contraction
 from unspool.engine.emit.cpp.printer.sequential import sequential
-from unspool.engine.emit.cpp.printer.spelling import COMPUTED, converted, expression, literal, loaded, start_of_fold
+from unspool.engine.emit.cpp.printer.spelling import COMPUTED, converted, expression, literal, loaded, rounded, start_of_fold
 from unspool.engine.emit.stages.dims import collapse, kept_dims, seen_as
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.scratch import ALIGNED, Home
@@ -176,7 +176,7 @@ class LoopText:
     def _computed(self, each: Compute) -> Iterator[str]:
         arguments: list[str] = []
         for ref, dtype in each.arguments:
-            arguments.append(converted(self._read(ref, dtype), ref.buffer.dtype, dtype))
+            arguments.append(converted(self._argument(ref, dtype), ref.buffer.dtype, dtype))
         if each.adds:
             yield f"{self._element(each.target, len(self._dims))} += {arguments[0]};\n"
             return
@@ -193,6 +193,12 @@ class LoopText:
         taken = {name for _, name in self._registers}
         name = f"{target.buffer.name}_at"
         return name if name not in taken else f"{name}_{len(taken)}"
+
+    def _argument(self, ref: Ref, dtype: torch.dtype) -> str:
+        """An element; a half that was just computed is rounded where it becomes a number of another dtype."""
+        text, own = self._read(ref, dtype), ref.buffer.dtype
+        at_hand = any(text == name for _, name in self._registers) or ref.buffer.place is Place.CONSTANT
+        return rounded(text, own) if at_hand and own != dtype else text
 
     def _read(self, ref: Ref, dtype: torch.dtype | None = None) -> str:
         if ref.buffer.place is Place.CONSTANT:

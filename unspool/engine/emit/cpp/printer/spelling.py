@@ -38,9 +38,7 @@ def rounded(text: str, dtype: torch.dtype) -> str:
 
 def converted(text: str, own: torch.dtype, dtype: torch.dtype) -> str:
     """A number that was one of dtype `own` as one of another."""
-    if own == dtype:
-        return text
-    return rounded(text, dtype) if dtype in HALVES else f"{TYPES[dtype]}({text})"
+    return text if computed(own) == computed(dtype) else f"{COMPUTED[dtype]}({text})"
 
 
 def loaded(text: str, dtype: torch.dtype) -> str:

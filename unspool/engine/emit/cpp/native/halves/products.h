@@ -5,7 +5,7 @@
 // float32. Else the matrix is packed as float32, and a few rows at a time become float32.
 #pragma once
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__F16C__)
 #include <immintrin.h>
 #endif
 
@@ -60,6 +60,29 @@ void pack_panel(int64_t depth, int64_t used, const T* matrix, int64_t down, int6
   if (depth % 2)
     for (int64_t j = 0; j < used; j++) panel[whole * W + j].put(matrix[(depth - 1) * down + j * right], T(0));
 }
+
+// Numbers as float32, and float32 as numbers; float16 has instructions that compilers do not find by themselves.
+template <typename T> inline void widen(const T* from, float* to, int64_t count) {
+  for (int64_t k = 0; k < count; k++) to[k] = from[k];
+}
+template <typename T> inline void narrow(const float* from, T* to, int64_t count) {
+  for (int64_t k = 0; k < count; k++) to[k] = from[k];
+}
+#if defined(__F16C__)
+template <> inline void widen(const float16* from, float* to, int64_t count) {
+  int64_t k = 0;
+  for (; k + 8 <= count; k += 8)
+    _mm256_storeu_ps(to + k, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k))));
+  for (; k < count; k++) to[k] = from[k];
+}
+template <> inline void narrow(const float* from, float16* to, int64_t count) {
+  int64_t k = 0;
+  for (; k + 8 <= count; k += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + k),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + k), _MM_FROUND_TO_NEAREST_INT));
+  for (; k < count; k++) to[k] = from[k];
+}
+#endif
 
 // One panel as float32.
 template <typename T>
@@ -140,17 +163,15 @@ template <int M, int P, typename T> void half_tile(const Strip<T>& strip, int64_
     const int64_t first = one * W, used = strip.width - first < W ? strip.width - first : W;
     const auto panel = reinterpret_cast<const float*>(strip.panels) + first * strip.depth;
     alignas(kBytes) float sums[M * W], rows[M * kBlock];
-    for (int64_t m = 0; m < M; m++)
-      for (int64_t j = 0; j < W; j++)
-        sums[m * W + j] = strip.added && j < used ? float(strip.added[m * strip.added_apart + first + j]) : 0;
+    std::memset(sums, 0, sizeof sums);
+    for (int64_t m = 0; m < M && strip.added; m++)
+      widen(strip.added + m * strip.added_apart + first, sums + m * W, used);
     for (int64_t begin = 0; begin < strip.depth; begin += kBlock) {
       const int64_t here = strip.depth - begin < kBlock ? strip.depth - begin : kBlock;
-      for (int64_t m = 0; m < M; m++)
-        for (int64_t k = 0; k < here; k++) rows[m * kBlock + k] = strip.left[m * strip.left_apart + begin + k];
+      for (int64_t m = 0; m < M; m++) widen(strip.left + m * strip.left_apart + begin, rows + m * kBlock, here);
       tile<float, M, 1, kVectors>(here, rows, kBlock, panel + begin * W, sums, W, sums, W);
     }
-    for (int64_t m = 0; m < M; m++)
-      for (int64_t j = 0; j < used; j++) strip.out[m * strip.out_apart + first + j] = sums[m * W + j];
+    for (int64_t m = 0; m < M; m++) narrow(sums + m * W, strip.out + m * strip.out_apart + first, used);
   }
 }
 
