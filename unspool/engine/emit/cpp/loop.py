@@ -192,8 +192,8 @@ def _emit_value(row: Row, value: Value, index: int) -> None:
     """Lets an emitted value be computed where it is collected, or copies it there."""
     ref = row.ref(value)
     own = ref.root().buffer
-    in_front = value.axis == 0
-    if own.place in (Place.SCRATCH, Place.PRODUCT) and ref.root().is_whole and own is ref.buffer and in_front:
+    as_it_is = value.axis == 0 and own.dtype == value.dtype
+    if own.place in (Place.SCRATCH, Place.PRODUCT) and ref.root().is_whole and own is ref.buffer and as_it_is:
         own.place, own.index, own.by_all = Place.EMITTED, index, own.place is Place.PRODUCT
         return
     buffer = Buffer(f"{value.name}_out", value.dtype, ref.size, Place.EMITTED, index)

@@ -35,7 +35,7 @@ def lower_instruction(row: Row, instruction: Instruction) -> None:
     elif op is not None and op.lowering is not None:
         found = op.lowering(row, instruction)
         for value, ref in zip(instruction.results, found if isinstance(found, list) else [found], strict=True):
-            row.keep(value, ref)
+            row.keep(value, ref, is_view=instruction.kind is Kind.VIEW)
     elif instruction.kind is Kind.POINTWISE:
         _pointwise(row, instruction)
     else:

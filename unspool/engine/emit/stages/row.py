@@ -39,6 +39,7 @@ class Row:
         self._refs: dict[Value, Ref] = {}
         self._names: Counter[str] = Counter()
         self._uses = Counter(value for each in instructions for value in each.uses())
+        self._outputs = {value for value in outputs if value is not None}
         self._uses.update(value for value in outputs if value is not None)
         self._held: dict[Value, Product] = {}
         self._made: dict[Value, Product] = {}
@@ -147,7 +148,7 @@ class Row:
         """Where along `dim`, which stays with size one, the largest element of a value is."""
         ref = self.ref(value)
         product = self._made.get(value)
-        one_row = dim == len(ref.shape) - 1 and ref.size == ref.shape[dim] and ref.buffer.dtype == torch.float32
+        one_row = dim == len(ref.shape) - 1 and ref.size == ref.shape[dim] and value.dtype == torch.float32
         if product is None or not one_row or self._uses[value] != 1:
             return self.find(name, "argmax", ref, dim)
         target = self.new(name, torch.int64, (*ref.shape[:-1], 1))
@@ -175,14 +176,14 @@ class Row:
         assert same is not None  # what lies one after another has any shape
         return same
 
-    def keep(self, value: Value, ref: Ref) -> None:
-        """Makes known where an instruction's result is."""
+    def keep(self, value: Value, ref: Ref, *, is_view: bool = False) -> None:
+        """Makes known where an instruction's result is. What was computed as float32 for halves, they become, but views."""
         if value.name == "_":
             return
         shape = local_shape(value)
         if math.prod(shape) != ref.size:
             raise CannotEmitError(f"{value.name} has another shape for a single row")
-        if value.dtype in HALVES:
+        if value.dtype in HALVES and not is_view:
             ref = self.narrowed(value.name, ref, value.dtype)
         self._refs[value] = ref if ref.shape == shape else self.reshape(ref, shape)
 
@@ -202,8 +203,10 @@ class Row:
             raise CannotEmitError("a product by a matrix that is computed in the loop")
         if any(stride < 0 for stride in matrix.strides):
             raise CannotEmitError("a product by a matrix that is read backwards")
-        if left.buffer.dtype != target.buffer.dtype or matrix.buffer.dtype != target.buffer.dtype:
+        own = matrix.buffer.dtype
+        if computed(own) != computed(target.buffer.dtype) or computed(left.buffer.dtype) != computed(own):
             raise CannotEmitError("a product of numbers of different types")
+        left = self.narrowed(f"{left.buffer.name}_narrow", left, own)
         if left.buffer.place is Place.CONSTANT or (left.strides[-1] != 1 and left.shape[-1] != 1):
             left = self.copy(left)
         product = Product(target, left, matrix, added, source or self.source)
@@ -212,9 +215,13 @@ class Row:
 
     def hold(self, value: Value, left: Ref, matrix: Ref) -> None:
         """Puts a product off until it is known what is added to it."""
-        target = self.new(value.name, value.dtype, local_shape(value), Place.PRODUCT)
+        target = self.new(value.name, self._product_dtype(value), local_shape(value), Place.PRODUCT)
         self._held[value] = Product(target, left, matrix, None, self.source)
         self._refs[value] = target
+
+    def _product_dtype(self, value: Value) -> torch.dtype:
+        """That of a product's scratch: sums of halves stay float32, unless they are stored elsewhere as they are."""
+        return value.dtype if self.rounds or value in self._outputs else computed(value.dtype)
 
     def convolve(self, value: Value, image: Value, filters: Value, bias: Value | None, options: Options) -> Ref:
         """A convolution by shared filters; put off like a product if it has no bias."""
@@ -256,12 +263,14 @@ class Row:
         if held is None or self._uses[product] != 1 or local_shape(result) != held.target.shape:
             return False
         added = self.ref(addend)
-        if product not in self._held or added.buffer.dtype != held.target.buffer.dtype:
+        same = addend.dtype == product.dtype == result.dtype
+        if product not in self._held or not same:
             return False
         added = added.expand(held.target.shape)
         if added.buffer.place is Place.CONSTANT or not _can_start(held, added):
             return False
-        held.target.buffer.name = self._unique(result.name)
+        held.target.buffer.name, own = self._unique(result.name), held.target.buffer
+        own.dtype = own.dtype if isinstance(held, Convolve) else self._product_dtype(result)
         self._release(product, added)
         self._refs[result] = self._refs[product]
         if product in self._made:

@@ -20,7 +20,7 @@ _NATIVE = Path(__file__).parents[1] / "native"
 HEADERS = {
     "products": ("products.h", "row_sums.h"),
     "halves/products": (
-        *("functions.h", "halves/numbers.h", "products.h", "row_sums.h"),
+        *("functions.h", "halves/numbers.h", "loop.h", "products.h", "row_sums.h"),
         *("halves/products.h", "halves/row_sums.h"),
     ),
     "searches": ("functions.h", "loop.h", "products.h", "largest.h"),

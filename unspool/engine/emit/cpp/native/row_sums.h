@@ -46,8 +46,10 @@ template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, i
 }
 
 // Adds what packed rows have to sums.
-template <int M, typename T, typename Vec>
-inline void sum_rows(int64_t rows, const T* columns, const T* panel, Vec (&sums)[M][kVectors]) {
+template <int M, typename T>
+[[gnu::always_inline]] inline void sum_rows(int64_t rows, const T* columns, const T* panel,
+                                            typename Vector<T>::Type (&sums)[M][kVectors]) {
+  using Vec = typename Vector<T>::Type;
   for (int64_t r = 0; r < rows; r++) {
     Vec right[kVectors];
     for (int v = 0; v < kVectors; v++)

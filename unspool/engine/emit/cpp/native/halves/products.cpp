@@ -6,10 +6,9 @@
 extern "C" {
 
 void unspool_multiply(int64_t rows, int64_t depth, int64_t width, const ELEMENT* left, int64_t left_apart,
-                      const ELEMENT* panels, const ELEMENT* added, int64_t added_apart, ELEMENT* out, int64_t out_apart,
-                      int64_t share, int64_t shares) {
-  unspool::multiply_halves(rows, depth, width, left, left_apart, reinterpret_cast<const char*>(panels), added,
-                           added_apart, out, out_apart, share, shares);
+                      const ELEMENT* panels, const unspool::Addend& added, const unspool::Outcome& out, int64_t share,
+                      int64_t shares) {
+  unspool::multiply_halves(rows, depth, width, left, left_apart, panels, added, out, share, shares);
 }
 int64_t unspool_packed(int64_t depth, int64_t width) {
   return unspool::panels_of<float>(width) * unspool::panel_bytes<ELEMENT>(depth) / sizeof(ELEMENT);

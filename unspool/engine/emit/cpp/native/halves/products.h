@@ -11,6 +11,7 @@
 
 #include <type_traits>
 
+#include "../loop.h"
 #include "../products.h"
 #include "numbers.h"
 
@@ -106,17 +107,32 @@ template <typename T> struct Strip {
   const T* left;
   int64_t left_apart;
   const char* panels;
-  const T* added;
-  int64_t added_apart;
-  T* out;
-  int64_t out_apart;
+  Addend added;
+  Outcome out;
 };
+
+// Calls `body` with where numbers are, as what they are.
+template <typename T, typename Place, typename Body> inline void as_stored(const Place& place, int64_t first, Body&& body) {
+  using Void = std::remove_pointer_t<decltype(place.numbers)>;
+  using Float = std::conditional_t<std::is_const_v<Void>, const float, float>;
+  using Half = std::conditional_t<std::is_const_v<Void>, const T, T>;
+  if (place.is_float)
+    body(static_cast<Float*>(place.numbers) + first);
+  else
+    body(static_cast<Half*>(place.numbers) + first);
+}
 
 // M rows by P panels from the p-th on, of which the last may be less than a whole one.
 #if defined(__AVX512BF16__)
-inline __m512 widened(__m256i numbers) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(numbers), 16));
+inline __m512 read(const bfloat16* from, __mmask16 there) {
+  const __m512i numbers = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(there, from));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(numbers, 16));
 }
+inline __m512 read(const float* from, __mmask16 there) { return _mm512_maskz_loadu_ps(there, from); }
+inline void write(__m512 numbers, bfloat16* to, __mmask16 there) {
+  _mm256_mask_storeu_epi16(to, there, (__m256i)_mm512_cvtneps_pbh(numbers));
+}
+inline void write(__m512 numbers, float* to, __mmask16 there) { _mm512_mask_storeu_ps(to, there, numbers); }
 
 template <int M, int P> void half_tile(const Strip<bfloat16>& strip, int64_t p) {
   constexpr int64_t L = kLanes<float>, W = kPanel<float>;
@@ -130,10 +146,12 @@ template <int M, int P> void half_tile(const Strip<bfloat16>& strip, int64_t p) 
   }
   __m512 sums[M][V];
   for (int m = 0; m < M; m++)
-    for (int v = 0; v < V; v++)
-      sums[m][v] = strip.added ? widened(_mm256_maskz_loadu_epi16(
-                                     there[v], strip.added + m * strip.added_apart + first + v * L))
-                               : _mm512_setzero_ps();
+    for (int v = 0; v < V; v++) sums[m][v] = _mm512_setzero_ps();
+  if (strip.added.numbers)
+    as_stored<bfloat16>(strip.added, first, [&](auto* added) __attribute__((always_inline)) {
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < V; v++) sums[m][v] = read(added + m * strip.added.apart + v * L, there[v]);
+    });
   const auto add = [&](int64_t k, auto&& both) __attribute__((always_inline)) {
     __m512bh right[V];
     for (int v = 0; v < V; v++)
@@ -150,10 +168,10 @@ template <int M, int P> void half_tile(const Strip<bfloat16>& strip, int64_t p) 
       return both;
     });
   if (whole < pairs) add(whole, [](const bfloat16* left) { return static_cast<int>(left->bits); });
-  for (int m = 0; m < M; m++)
-    for (int v = 0; v < V; v++)
-      _mm256_mask_storeu_epi16(strip.out + m * strip.out_apart + first + v * L, there[v],
-                               (__m256i)_mm512_cvtneps_pbh(sums[m][v]));
+  as_stored<bfloat16>(strip.out, first, [&](auto* out) __attribute__((always_inline)) {
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < V; v++) write(sums[m][v], out + m * strip.out.apart + v * L, there[v]);
+  });
 }
 #endif
 
@@ -164,14 +182,18 @@ template <int M, int P, typename T> void half_tile(const Strip<T>& strip, int64_
     const auto panel = reinterpret_cast<const float*>(strip.panels) + first * strip.depth;
     alignas(kBytes) float sums[M * W], rows[M * kBlock];
     std::memset(sums, 0, sizeof sums);
-    for (int64_t m = 0; m < M && strip.added; m++)
-      widen(strip.added + m * strip.added_apart + first, sums + m * W, used);
+    if (strip.added.numbers)
+      as_stored<T>(strip.added, first, [&](auto* added) {
+        for (int64_t m = 0; m < M; m++) widen(added + m * strip.added.apart, sums + m * W, used);
+      });
     for (int64_t begin = 0; begin < strip.depth; begin += kBlock) {
       const int64_t here = strip.depth - begin < kBlock ? strip.depth - begin : kBlock;
       for (int64_t m = 0; m < M; m++) widen(strip.left + m * strip.left_apart + begin, rows + m * kBlock, here);
       tile<float, M, 1, kVectors>(here, rows, kBlock, panel + begin * W, sums, W, sums, W);
     }
-    for (int64_t m = 0; m < M; m++) narrow(sums + m * W, strip.out + m * strip.out_apart + first, used);
+    as_stored<T>(strip.out, first, [&](auto* out) {
+      for (int64_t m = 0; m < M; m++) narrow(sums + m * W, out + m * strip.out.apart, used);
+    });
   }
 }
 
@@ -188,17 +210,23 @@ template <int M, typename T> void half_strip(int64_t rows, const Strip<T>& strip
   }
 }
 
+// The rows from `row` on of what is stored.
+template <typename T, typename Place> inline Place later(Place place, int64_t row) {
+  if (place.numbers) as_stored<T>(place, row * place.apart, [&](auto* numbers) { place.numbers = numbers; });
+  return place;
+}
+
 template <typename T>
-void multiply_halves(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const char* panels,
-                     const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t share, int64_t shares) {
+void multiply_halves(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
+                     const Addend& added, const Outcome& out, int64_t share, int64_t shares) {
   const int64_t count = panels_of<float>(width), last = count * (share + 1) / shares;
   const int64_t fitting = kCache / panel_bytes<T>(depth);
   const int64_t step = rows <= kRows || fitting > count ? count : fitting < 1 ? 1 : fitting;
   for (int64_t begin = count * share / shares; begin < last; begin += step) {
     const int64_t end = begin + step < last ? begin + step : last;
     in_strips(rows, [&](int64_t row, int64_t here) {
-      const Strip<T> strip{depth, width, left + row * left_apart, left_apart, panels,
-                           added ? added + row * added_apart : nullptr, added_apart, out + row * out_apart, out_apart};
+      const Strip<T> strip{depth, width, left + row * left_apart, left_apart, reinterpret_cast<const char*>(panels),
+                           later<T>(added, row), later<T>(out, row)};
       half_strip<kRows>(here, strip, begin, end);
     });
   }

@@ -40,8 +40,8 @@ template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, i
 
 #if defined(__AVX512BF16__)
 template <int M>
-inline void sum_rows(int64_t pairs, const Pair* columns, const Pair* panel,
-                     Vector<float>::Type (&sums)[M][kVectors]) {
+[[gnu::always_inline]] inline void sum_rows(int64_t pairs, const Pair* columns, const Pair* panel,
+                                            Vector<float>::Type (&sums)[M][kVectors]) {
   constexpr int64_t L = kLanes<float>, W = kPanel<float>;
   for (int64_t r = 0; r < pairs; r++) {
     __m512bh right[kVectors];
