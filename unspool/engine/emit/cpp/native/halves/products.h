@@ -33,7 +33,9 @@ template <typename T> int64_t panel_bytes(int64_t depth) {
 // Two numbers side by side.
 struct Pair {
   uint32_t both;
-  template <typename T> void put(T first, T second) { both = first.bits | static_cast<uint32_t>(second.bits) << 16; }
+  template <typename T> void put(const T& first, const T& second) {
+    both = first.bits | static_cast<uint32_t>(second.bits) << 16;
+  }
 };
 
 // What a matrix is packed as.
@@ -45,10 +47,11 @@ void pack_panel(int64_t depth, int64_t used, const T* matrix, int64_t down, int6
   constexpr int64_t W = kPanel<float>, kBlock = 16;
   const int64_t whole = depth / 2;
   if (used < W) std::memset(panel, 0, pairs_of(depth) * W * sizeof(Pair));
-  if (right == 1) {
+  if (right == 1 && used == W) {
     for (int64_t k = 0; k < whole; k++) {
-      const T* const first = matrix + 2 * k * down;
-      for (int64_t j = 0; j < used; j++) panel[k * W + j].put(first[j], first[down + j]);
+      const T *const first = matrix + 2 * k * down, *const second = first + down;
+      #pragma omp simd
+      for (int64_t j = 0; j < W; j++) panel[k * W + j].put(first[j], second[j]);
     }
   } else {
     for (int64_t begin = 0; begin < whole; begin += kBlock) {  // few cache lines at a time

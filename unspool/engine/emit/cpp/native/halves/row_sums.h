@@ -24,12 +24,14 @@ template <typename T> inline T number_of(int64_t rows, const Factor<T>& factor, 
 template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, int64_t first, Pair* columns) {
   const bool whole = factor.left && factor.width - first >= kRows;
   for (int64_t r = 0; r < rows; r += 2, columns += kRows) {
-    const T* const one = factor.left + r * factor.apart + first;
-    if (whole && r + 1 < rows)
-      for (int64_t m = 0; m < kRows; m++) columns[m].put(one[m], one[factor.apart + m]);
-    else
+    if (whole && r + 1 < rows) {
+      const T *const one = factor.left + r * factor.apart + first, *const other = one + factor.apart;
+      #pragma omp simd
+      for (int64_t m = 0; m < kRows; m++) columns[m].put(one[m], other[m]);
+    } else {
       for (int64_t m = 0; m < kRows; m++)
         columns[m].put(number_of(rows, factor, r, first + m), number_of(rows, factor, r + 1, first + m));
+    }
   }
 }
 
