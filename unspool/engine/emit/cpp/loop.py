@@ -139,9 +139,7 @@ class Compiled:
         return state, [emitted[k] for k in self._order]
 
 
-def _emit(
-    core: Core, sums: Sequence[Instruction], *, rounds: bool
-) -> tuple[Printer, set[int], list[bool], Needs]:
+def _emit(core: Core, sums: Sequence[Instruction], *, rounds: bool) -> tuple[Printer, set[int], list[bool], Needs]:
     """What a core does at every step, the shared values it reads unpacked, the carried ones it changes, its needs."""
     summed = (value for each in sums for value in each.uses())
     row = Row(core.instructions, (*core.new_carried, *core.emitted, *summed), rounds=rounds)

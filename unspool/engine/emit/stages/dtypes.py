@@ -36,8 +36,8 @@ DTYPES = {
     torch.int32: Dtype("int32_t"),
     torch.int64: Dtype("int64_t", "long long"),
 }
-"""Halves, bfloat16 and float16, are stored as such and computed with as float32. They are rounded where they are stored,
-where they become numbers of another dtype, and where the last bit matters (`lowering.decides`); not after every
+"""Halves, bfloat16 and float16, are stored as such and computed with as float32. They are rounded where they are
+stored, where they become numbers of another dtype, and where the last bit matters (`lowering.decides`); not after every
 operation, as torch does."""
 
 HALVES = frozenset(dtype for dtype, each in DTYPES.items() if each.computed is not None)

@@ -69,9 +69,9 @@ def decides(instructions: Iterable[Instruction]) -> bool:
 def _decides(instruction: Instruction) -> bool:
     if instruction.operation in (aten.amax.default, aten.amin.default):
         return True  # whose gradients go to what equals them
-    if kind_of(instruction.operation) is OpKind.DRAW or not any(each.dtype.is_floating_point for each in instruction.uses()):
-        return False
-    return any(not each.dtype.is_floating_point for each in instruction.results)
+    given = any(each.dtype.is_floating_point for each in instruction.uses())
+    decided = any(not each.dtype.is_floating_point for each in instruction.results)
+    return given and decided and kind_of(instruction.operation) is not OpKind.DRAW
 
 
 def is_row_sum(instruction: Instruction) -> bool:

@@ -177,7 +177,7 @@ class Row:
         return same
 
     def keep(self, value: Value, ref: Ref, *, is_view: bool = False) -> None:
-        """Makes known where an instruction's result is. What was computed as float32 for halves, they become, but views."""
+        """Makes known where an instruction's result is; a half computed as float32 becomes a half, but in a view."""
         if value.name == "_":
             return
         shape = local_shape(value)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-import torch
 from torch import fx
 
 from unspool.engine.trace.graph import (

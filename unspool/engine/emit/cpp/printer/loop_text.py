@@ -9,7 +9,15 @@ import torch
 
 from unspool.engine.emit.cpp.printer.contractions import contraction
 from unspool.engine.emit.cpp.printer.sequential import sequential
-from unspool.engine.emit.cpp.printer.spelling import COMPUTED, converted, expression, literal, loaded, rounded, start_of_fold
+from unspool.engine.emit.cpp.printer.spelling import (
+    COMPUTED,
+    converted,
+    expression,
+    literal,
+    loaded,
+    rounded,
+    start_of_fold,
+)
 from unspool.engine.emit.stages.dims import collapse, kept_dims, seen_as
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.scratch import ALIGNED, Home
