@@ -32,7 +32,7 @@ def others(shape: Shape, options: Options) -> Iterator[Contender]:
     for dtype in (torch.float32, torch.float16):
         problem, name = Problem.of("LSTM", shape, options, dtype=dtype), str(dtype).removeprefix("torch.")
         yield replace(dynamic_rnn(problem, f"dynamic_rnn, {name}"), same=False)
-        if dtype == torch.float32:  # in float16, torch's own takes ten times as long on a CPU
+        if dtype == torch.float32:  # in float16, torch's own takes some twenty times as long on a CPU
             module = vendor.padded(problem)
             assert module is not None
             yield replace(module, name=f"{module.name}, {name}", same=False)
