@@ -22,6 +22,7 @@ from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.part import Sums
 from unspool.engine.emit.protocol import Chunk
+from unspool.engine.emit.stages.row import Row
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Value
@@ -420,3 +421,11 @@ def test_no_half_is_interpreted_with_a_warning() -> None:
         (outputs.sum() + flatten(state)[0].sum()).backward()
         assert inputs.grad is not None
         assert explain(cell, inputs, dtype=dtype).emitter == "c++"
+
+
+def test_copies_of_copies_have_names_of_their_own() -> None:
+    """A half that is narrowed and then copied asks for the name that it was given itself."""
+    row = Row([], [])
+    names = [row.new(name, torch.float32, (3,)).buffer.name for name in ("x", "x", "x_2_", "x", "float", "float_")]
+    assert len({*names}) == len(names)
+    assert "float" not in names

@@ -83,7 +83,10 @@ class Row:
     def _unique(self, name: str) -> str:
         self._names[name] += 1
         count = self._names[name]
-        return f"{name}_" if count == 1 and name in RESERVED else name if count == 1 else f"{name}_{count}_"
+        if count == 1 and name not in RESERVED:
+            return name
+        # A copy of what is called so may ask for that name again.
+        return self._unique(f"{name}_" if count == 1 else f"{name}_{count}_")
 
     def new(self, name: str, dtype: torch.dtype, shape: Sequence[int], place: Place = Place.SCRATCH) -> Ref:
         """Memory for a new value."""
