@@ -11,7 +11,7 @@ import torch
 
 ANYWHERE = ("cpu", "cuda")
 CPU_ONLY = ("cpu",)
-GPU_ONLY = ("cuda",)  # peaks of memory, copies to the host, bfloat16: on a CPU there is nothing to see
+GPU_ONLY = ("cuda",)  # peaks of memory, copies to the host: on a CPU there is nothing to see
 
 BENCHMARKS = {
     "lstm": ANYWHERE,
@@ -27,7 +27,7 @@ BENCHMARKS = {
     "decode": ANYWHERE,
     "attention": ANYWHERE,
     "session": ANYWHERE,
-    "bfloat16": GPU_ONLY,
+    "bfloat16": ANYWHERE,
     "memory": GPU_ONLY,
     "swap": GPU_ONLY,
 }

@@ -20,8 +20,8 @@ from unspool.engine.ir.program import Value
 class Joined(Module):
     """A module whose functions are compiled with those of others, under names of their own."""
 
-    def __init__(self, together: Module, number: int) -> None:
-        super().__init__()
+    def __init__(self, together: Module, number: int, *, rounds: bool) -> None:
+        super().__init__(rounds=rounds)
         self._together, self._prefix = together, f"module_{number}_"
 
     def add(self, name: str, body: str) -> str:
@@ -44,7 +44,7 @@ def compiled_together(near: int = emitter.NEAR) -> Iterator[None]:
     together, number = Module(), itertools.count()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(emitter, "NEAR", near)
-        patch.setattr(emitter, "Module", lambda: Joined(together, next(number)))
+        patch.setattr(emitter, "Module", lambda *, rounds: Joined(together, next(number), rounds=rounds))
         yield
     together.start()
 

@@ -42,6 +42,7 @@ LONGEST = [
     "test_compiled_memory",
     "test_compiled_processes",
     "test_compiled_drawn",
+    "test_compiled_halves",
     "test_reach",
     "test_compiled_special_gradients",
     "test_rows",

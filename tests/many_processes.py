@@ -280,7 +280,10 @@ def what_is_not_built_is_refused() -> None:
         raises(RuntimeError, "Unbuilt has no weights yet, but was given to .*: build it before", layer, lengths)
     raises(RuntimeError, "Unbuilt has no weights yet", fully_shard(Unbuilt()))
     raises(RuntimeError, "Unbuilt has no weights yet", fully_shard(unspool.MultiRNNCell([Unbuilt(), Unbuilt()])))
-    for wrap, text in ((fully_shard, "the weight has no shape yet: .*materialize"), (DistributedDataParallel, "Run a dummy forward pass")):
+    for wrap, text in (
+        (fully_shard, "the weight has no shape yet: .*materialize"),
+        (DistributedDataParallel, "Run a dummy forward pass"),
+    ):
         with pytest.raises(RuntimeError, match=text):
             wrap(Layer(unspool.GRUCell(UNITS)))
 

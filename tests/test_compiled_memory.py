@@ -165,7 +165,29 @@ for name, step in ADDRESSED.items():
 """
 
 
-PARTS = {"cells": CELLS, "images": IMAGES, "drawn cells": DRAWN, "places": PLACES, "functions": FUNCTIONS}
+HALVES = """
+import torch
+from tests import test_compiled_halves as halves
+
+torch.set_num_threads(2)
+halves.test_products_are_summed_in_float32()
+for dtype in halves.HALVES:
+    halves.TestConversions().test_a_number_that_goes_through_a_half_is_rounded(dtype)
+    for rows, depth, width in ((1, 1, 1), (7, 9, 33), (600, 17, 70)):
+        halves.test_sums_over_rows_are_in_float32(dtype, rows, depth, width)
+cell = halves.Attending().to(torch.bfloat16)
+halves.drawn(cell, cell, torch.bfloat16, 0).halves.results(halves.POLICIES[0])
+"""
+
+
+PARTS = {
+    "cells": CELLS,
+    "images": IMAGES,
+    "drawn cells": DRAWN,
+    "places": PLACES,
+    "halves": HALVES,
+    "functions": FUNCTIONS,
+}
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +196,7 @@ def done(run: Run) -> subprocess.CompletedProcess[str]:
     return run("".join(f"{code}print({name!r}, flush=True)\n" for name, code in PARTS.items()))
 
 
-@pytest.mark.parametrize("part", ["cells", "images", "drawn cells", "places"])
+@pytest.mark.parametrize("part", ["cells", "images", "drawn cells", "places", "halves"])
 def test_loops_stay_within_their_memory(done: subprocess.CompletedProcess[str], part: str) -> None:
     assert part in done.stdout.splitlines(), done.stderr
 

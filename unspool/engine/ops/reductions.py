@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.stages.dtypes import computed
 from unspool.engine.ops.arguments import dim_of, dims_of, first, given
 from unspool.engine.ops.table import Linear, Lowering, Op, OpKind
 from unspool.engine.rows import op_axes
@@ -24,11 +25,11 @@ if TYPE_CHECKING:  # the stages of emitters import the table of operations
 
 
 def _floating(row: Row, instruction: Instruction) -> tuple[Ref, Value]:
-    """The argument, which has to be of floating-point numbers, as the result has to be."""
+    """The argument, which has to be of floating-point numbers, as the result has to be; halves are widened."""
     ref, result = first(row, instruction), instruction.results[0]
-    if not result.dtype.is_floating_point or ref.buffer.dtype != result.dtype:
+    if not result.dtype.is_floating_point or computed(ref.buffer.dtype) != computed(result.dtype):
         raise CannotEmitError(f"{instruction.operation} has no compiled form for {ref.buffer.dtype}")
-    return ref, result
+    return row.widened(ref), result
 
 
 def _count(ref: Ref, dims: Sequence[int]) -> int:

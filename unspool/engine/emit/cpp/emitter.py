@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import chain
 
 import torch
 from torch import fx
@@ -11,7 +12,7 @@ from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.cpp.part import fuse_part
 from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
-from unspool.engine.emit.stages.lowering import has_form, is_added_up
+from unspool.engine.emit.stages.lowering import decides, has_form, is_added_up
 from unspool.engine.ir.core import Core, lower_core
 from unspool.engine.ir.program import lower_part
 from unspool.engine.partition.fold import fold
@@ -55,9 +56,9 @@ class Cpp(Emitter):
 
     def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
         """The core and the parts beside it, compiled together."""
-        module = Module()
-        loop = Compiled(lower_core(split, labels), module)
-        before = fuse_part(lower_part(split.before, labels), module, "before")
-        after = fuse_part(lower_part(split.after, labels), module, "after")
+        core, *parts = lower_core(split, labels), *(lower_part(each, labels) for each in (split.before, split.after))
+        module = Module(rounds=decides(chain(*(each.instructions for each in (core, *parts)))))
+        loop = Compiled(core, module)
+        before, after = (fuse_part(part, module, name) for part, name in zip(parts, ("before", "after"), strict=True))
         module.start()
         return Emitted(split, loop, before, after)

@@ -46,7 +46,7 @@ class Compiled:
         self._order = [[*self._emitted, *self._totals].index(value) for value in core.emitted]
         rest = tuple(each for each in core.instructions if each not in added)
         printer, self._read, self._changed, self._needs = _emit(
-            replace(core, instructions=rest, emitted=tuple(self._emitted)), added
+            replace(core, instructions=rest, emitted=tuple(self._emitted)), added, rounds=module.rounds
         )
         self.source = module.add(function, printer.text())
         module.need(*printer.kernels)
@@ -65,6 +65,7 @@ class Compiled:
             (
                 None if isinstance(each, Correlate) else _part_of(each.matrix, core),
                 torch.tensor(each.geometry.numbers, device="cpu"),
+                each.left.buffer.dtype,
             )
             for each in printer.convolutions
         ]
@@ -86,8 +87,8 @@ class Compiled:
         packed = [runtime.pack(_seen(shared[k], part)) for k, part in self._matrices]
         searched = [runtime.pack_search(_seen(shared[k], part)) for k, part in self._searched]
         convolved = [
-            [how, how if own is None else runtime.pack_filters(_seen(shared[own[0]], own[1]), how)]
-            for own, how in self._filters
+            [how, how if own is None else runtime.pack_filters(_seen(shared[own[0]], own[1]).to(dtype), how)]
+            for own, how, dtype in self._filters
         ]
         return [*plain, *packed, *(each for both in (*searched, *convolved) for each in both)]
 
@@ -138,10 +139,10 @@ class Compiled:
         return state, [emitted[k] for k in self._order]
 
 
-def _emit(core: Core, sums: Sequence[Instruction]) -> tuple[Printer, set[int], list[bool], Needs]:
+def _emit(core: Core, sums: Sequence[Instruction], *, rounds: bool) -> tuple[Printer, set[int], list[bool], Needs]:
     """What a core does at every step, the shared values it reads unpacked, the carried ones it changes, its needs."""
     summed = (value for each in sums for value in each.uses())
-    row = Row(core.instructions, (*core.new_carried, *core.emitted, *summed))
+    row = Row(core.instructions, (*core.new_carried, *core.emitted, *summed), rounds=rounds)
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     for place, group in groups.items():
         for k, value in enumerate(group):
@@ -189,8 +190,8 @@ def _emit_value(row: Row, value: Value, index: int) -> None:
     """Lets an emitted value be computed where it is collected, or copies it there."""
     ref = row.ref(value)
     own = ref.root().buffer
-    in_front = value.axis == 0
-    if own.place in (Place.SCRATCH, Place.PRODUCT) and ref.root().is_whole and own is ref.buffer and in_front:
+    as_it_is = value.axis == 0 and own.dtype == value.dtype
+    if own.place in (Place.SCRATCH, Place.PRODUCT) and ref.root().is_whole and own is ref.buffer and as_it_is:
         own.place, own.index, own.by_all = Place.EMITTED, index, own.place is Place.PRODUCT
         return
     buffer = Buffer(f"{value.name}_out", value.dtype, ref.size, Place.EMITTED, index)

@@ -16,6 +16,7 @@ from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.libraries.runtime import Runtime
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.protocol import Beside, Chunk
+from unspool.engine.emit.stages.dtypes import computed
 from unspool.engine.emit.stages.lowering import has_form, has_plain_rows, is_row_sum
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
@@ -71,7 +72,7 @@ class Sums:
         """Its one result, or all of them."""
         right = right.flatten(1).contiguous()
         lefts = tuple(left.contiguous() for left in lefts)  # alive until the end
-        results = [right.new_empty(shape) for shape in self._shapes]
+        results = [right.new_empty(shape, dtype=computed(right.dtype)) for shape in self._shapes]
         factors: list[int] = []
         left = iter(lefts)
         for count, result in zip(self._pieces, results, strict=True):
@@ -81,8 +82,9 @@ class Sums:
             for each in (next(left) for _ in range(count)):
                 width = each.shape[1]
                 factors += [each.data_ptr(), width, width, place]
-                place += width * right.shape[1] * right.itemsize
+                place += width * right.shape[1] * result.itemsize
         Runtime.get().sums(right, factors)
+        results = [result.to(right.dtype) for result in results]
         return results[0] if len(results) == 1 else results
 
 

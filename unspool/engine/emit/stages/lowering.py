@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from unspool.engine.emit.errors import CannotEmitError
-from unspool.engine.emit.stages.dtypes import MULTIPLIED
+from unspool.engine.emit.stages.dtypes import HALVES, MULTIPLIED, computed
 from unspool.engine.emit.stages.row import Row, local_shape
 from unspool.engine.emit.stages.statements import Compute, Contract
 from unspool.engine.emit.stages.strided import Place, Ref
 from unspool.engine.ir.program import Instruction, Kind, Value
-from unspool.engine.ops import op_of
+from unspool.engine.ops import OpKind, kind_of, op_of
 from unspool.engine.ops.convolutions import gradient_of_filters
 from unspool.engine.ops.scalar import argument_dtype, expression
 from unspool.engine.trace.graph import aten
@@ -34,7 +35,7 @@ def lower_instruction(row: Row, instruction: Instruction) -> None:
     elif op is not None and op.lowering is not None:
         found = op.lowering(row, instruction)
         for value, ref in zip(instruction.results, found if isinstance(found, list) else [found], strict=True):
-            row.keep(value, ref)
+            row.keep(value, ref, is_view=instruction.kind is Kind.VIEW)
     elif instruction.kind is Kind.POINTWISE:
         _pointwise(row, instruction)
     else:
@@ -52,6 +53,25 @@ def has_form(instruction: Instruction) -> bool:
     except CannotEmitError:
         return False
     return True
+
+
+def decides(instructions: Iterable[Instruction]) -> bool:
+    """Whether halves are rounded after every operation, as torch does, since the last bit of a number may decide.
+
+    So it is where numbers are compared or searched: what is decided is then what torch decides, by the numbers that
+    are stored, and it is the same whether these are at hand, read, or computed again from others that were stored.
+    """
+    every = list(instructions)
+    halves = any(value.dtype in HALVES for each in every for value in (*each.uses(), *each.results))
+    return halves and any(map(_decides, every))
+
+
+def _decides(instruction: Instruction) -> bool:
+    if instruction.operation in (aten.amax.default, aten.amin.default):
+        return True  # whose gradients go to what equals them
+    given = any(each.dtype.is_floating_point for each in instruction.uses())
+    decided = any(not each.dtype.is_floating_point for each in instruction.results)
+    return given and decided and kind_of(instruction.operation) is not OpKind.DRAW
 
 
 def is_row_sum(instruction: Instruction) -> bool:
@@ -110,7 +130,7 @@ def _pointwise(row: Row, instruction: Instruction) -> None:
         used = f"{{{k}}}" in text  # other arguments have become part of the text
         elements.append(((row.argument(each, own) if used else row.constant(0, own, ())).expand(shape), own))
     target = row.new(result.name, result.dtype, shape)
-    row.statements.append(Compute(target, text, tuple(elements), instruction.source))
+    row.statements.append(Compute(target, text, tuple(elements), instruction.source, rounds=row.rounds))
     row.keep(result, target)
 
 
@@ -145,11 +165,10 @@ def _product(row: Row, instruction: Instruction) -> None:
         if operation is aten.mv.default:
             b = row.reshape(b, (*b.shape, 1))
         a, b = (each if len(each.shape) == 3 else each.expand((1, *each.shape)) for each in (a, b))
-        target = row.new(result.name, result.dtype, (*a.shape[:2], b.shape[2]))
         if a.shape[2] == 1:  # every entry is one product of two numbers
-            factors = tuple((each.expand(target.shape), result.dtype) for each in (a, b))
-            row.statements.append(Compute(target, "{0} * {1}", factors, instruction.source))
-            row.keep(result, target)
+            shape = (*a.shape[:2], b.shape[2])
+            row.keep(result, row.compute(result.name, "{0} * {1}", result.dtype, shape, a, b))
             return
+        target = row.new(result.name, computed(result.dtype), (*a.shape[:2], b.shape[2]))
         row.statements.append(Contract(target, a, b, instruction.source))
         row.keep(result, target)

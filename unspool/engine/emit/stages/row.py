@@ -16,7 +16,7 @@ import torch
 
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.convolutions import Geometry, Options
-from unspool.engine.emit.stages.dtypes import DTYPES, MULTIPLIED
+from unspool.engine.emit.stages.dtypes import DTYPES, HALVES, MULTIPLIED, computed
 from unspool.engine.emit.stages.statements import Compute, Convolve, Correlate, Largest, Product, Reduce, Statement
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.program import Instruction, Value
@@ -28,13 +28,18 @@ class Row:
     Args:
         instructions: what will be lowered.
         outputs: what is needed of it.
+        rounds: whether halves are rounded after every operation.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], outputs: Sequence[Value | None]) -> None:
+    def __init__(
+        self, instructions: Sequence[Instruction], outputs: Sequence[Value | None], *, rounds: bool = False
+    ) -> None:
+        self.rounds = rounds
         self.statements: list[Statement] = []
         self._refs: dict[Value, Ref] = {}
         self._names: Counter[str] = Counter()
         self._uses = Counter(value for each in instructions for value in each.uses())
+        self._outputs = {value for value in outputs if value is not None}
         self._uses.update(value for value in outputs if value is not None)
         self._held: dict[Value, Product] = {}
         self._made: dict[Value, Product] = {}
@@ -78,7 +83,10 @@ class Row:
     def _unique(self, name: str) -> str:
         self._names[name] += 1
         count = self._names[name]
-        return f"{name}_" if count == 1 and name in RESERVED else name if count == 1 else f"{name}_{count}_"
+        if count == 1 and name not in RESERVED:
+            return name
+        # A copy of what is called so may ask for that name again.
+        return self._unique(f"{name}_" if count == 1 else f"{name}_{count}_")
 
     def new(self, name: str, dtype: torch.dtype, shape: Sequence[int], place: Place = Place.SCRATCH) -> Ref:
         """Memory for a new value."""
@@ -99,7 +107,7 @@ class Row:
         """A new value, or one in the place of `target`; arguments are broadcast, and taken to its type."""
         target = target or self.new(name, dtype, shape)
         given = tuple((each.expand(tuple(shape)), dtype) for each in arguments)
-        self.statements.append(Compute(target, text, given, self.source))
+        self.statements.append(Compute(target, text, given, self.source, rounds=self.rounds))
         return target
 
     def copy(self, ref: Ref, target: Ref | None = None) -> Ref:
@@ -115,6 +123,11 @@ class Row:
         """`ref` in `dtype`, in which it is wanted; what is summed may be of another."""
         return ref if ref.buffer.dtype == dtype else self.compute(name, "{0}", dtype, ref.shape, ref)
 
+    def widened(self, ref: Ref) -> Ref:
+        """`ref` in the dtype that it is computed with."""
+        own = ref.buffer.dtype
+        return self.narrowed(f"{ref.buffer.name or 'number'}_wide", ref, computed(own)) if own in HALVES else ref
+
     def fold(self, name: str, fold: str, ref: Ref, dims: Sequence[int]) -> Ref:
         """`reduce`, but sums of float32 are float64: of blocks of these, where they lie in line."""
         rank = len(ref.shape)
@@ -127,7 +140,7 @@ class Row:
             raise CannotEmitError("a reduction over nothing")
         if count == 1:
             return ref
-        if fold == "sum" and dtype == torch.float32:
+        if fold == "sum" and computed(dtype) == torch.float32:
             name, dtype = f"{name}_wide", torch.float64
         target = self.new(name, dtype, [ref.shape[dim] for dim in kept])
         self.statements.append(Reduce(target, fold, argument, self.source))
@@ -138,7 +151,7 @@ class Row:
         """Where along `dim`, which stays with size one, the largest element of a value is."""
         ref = self.ref(value)
         product = self._made.get(value)
-        one_row = dim == len(ref.shape) - 1 and ref.size == ref.shape[dim] and ref.buffer.dtype == torch.float32
+        one_row = dim == len(ref.shape) - 1 and ref.size == ref.shape[dim] and value.dtype == torch.float32
         if product is None or not one_row or self._uses[value] != 1:
             return self.find(name, "argmax", ref, dim)
         target = self.new(name, torch.int64, (*ref.shape[:-1], 1))
@@ -166,13 +179,15 @@ class Row:
         assert same is not None  # what lies one after another has any shape
         return same
 
-    def keep(self, value: Value, ref: Ref) -> None:
-        """Makes known where an instruction's result is."""
+    def keep(self, value: Value, ref: Ref, *, is_view: bool = False) -> None:
+        """Makes known where an instruction's result is; a half computed as float32 becomes a half, but in a view."""
         if value.name == "_":
             return
         shape = local_shape(value)
         if math.prod(shape) != ref.size:
             raise CannotEmitError(f"{value.name} has another shape for a single row")
+        if value.dtype in HALVES and not is_view:
+            ref = self.narrowed(value.name, ref, value.dtype)
         self._refs[value] = ref if ref.shape == shape else self.reshape(ref, shape)
 
     def argument(self, each: Any, dtype: torch.dtype) -> Ref:
@@ -191,8 +206,10 @@ class Row:
             raise CannotEmitError("a product by a matrix that is computed in the loop")
         if any(stride < 0 for stride in matrix.strides):
             raise CannotEmitError("a product by a matrix that is read backwards")
-        if left.buffer.dtype != target.buffer.dtype or matrix.buffer.dtype != target.buffer.dtype:
+        own = matrix.buffer.dtype
+        if computed(own) != computed(target.buffer.dtype) or computed(left.buffer.dtype) != computed(own):
             raise CannotEmitError("a product of numbers of different types")
+        left = self.narrowed(f"{left.buffer.name}_narrow", left, own)
         if left.buffer.place is Place.CONSTANT or (left.strides[-1] != 1 and left.shape[-1] != 1):
             left = self.copy(left)
         product = Product(target, left, matrix, added, source or self.source)
@@ -201,33 +218,40 @@ class Row:
 
     def hold(self, value: Value, left: Ref, matrix: Ref) -> None:
         """Puts a product off until it is known what is added to it."""
-        target = self.new(value.name, value.dtype, local_shape(value), Place.PRODUCT)
+        target = self.new(value.name, self._product_dtype(value), local_shape(value), Place.PRODUCT)
         self._held[value] = Product(target, left, matrix, None, self.source)
         self._refs[value] = target
 
+    def _product_dtype(self, value: Value) -> torch.dtype:
+        """That of a product's scratch: sums of halves stay float32, unless they are stored elsewhere as they are."""
+        return value.dtype if self.rounds or value in self._outputs else computed(value.dtype)
+
     def convolve(self, value: Value, image: Value, filters: Value, bias: Value | None, options: Options) -> Ref:
         """A convolution by shared filters; put off like a product if it has no bias."""
-        left, matrix, shape = self.ref(image), self.ref(filters), local_shape(value)
+        left, matrix, shape = self.widened(self.ref(image)), self.ref(filters), local_shape(value)
+        dtype = computed(value.dtype)
         if matrix.buffer.place is not Place.SHARED:
             raise CannotEmitError("a convolution with filters that are computed in the loop")
-        if value.dtype not in MULTIPLIED or {left.buffer.dtype, matrix.buffer.dtype} != {value.dtype}:
+        if value.dtype not in MULTIPLIED or {image.dtype, filters.dtype} != {value.dtype}:
             raise CannotEmitError(f"a convolution has no compiled form for {value.dtype}")
         if not left.size or not matrix.size or not math.prod(shape):
             raise CannotEmitError("a convolution of nothing")
         left = self.copy(left) if left.buffer.place is Place.CONSTANT else left
-        geometry = Geometry(left.shape[1:], left.strides[1:], matrix.shape, shape[1:], options, value.dtype.itemsize)
-        target = self.new(value.name, value.dtype, shape, Place.PRODUCT)
+        geometry = Geometry(left.shape[1:], left.strides[1:], matrix.shape, shape[1:], options, dtype.itemsize)
+        target = self.new(value.name, dtype, shape, Place.PRODUCT)
         statement = Convolve(target, left, matrix, None, self.source, geometry=geometry)
-        if bias is None:
+        if bias is None and value.dtype == dtype:
             self._held[value] = statement
+        elif bias is None:
+            self.statements.append(statement)
         else:
-            added = self.reshape(self.ref(bias), (1, shape[1], *[1] * (len(shape) - 2)))
+            added = self.reshape(self.widened(self.ref(bias)), (1, shape[1], *[1] * (len(shape) - 2)))
             self.statements.append(replace(statement, added=added))
         return target
 
     def correlate(self, total: Value, image: Value, gradient: Value, options: Options, index: int) -> None:
         """Sums the gradient of filters over rows, in double precision."""
-        left, right = self.ref(image), self.ref(gradient)
+        left, right = self.widened(self.ref(image)), self.widened(self.ref(gradient))
         left, right = (self.copy(each) if each.buffer.place is Place.CONSTANT else each for each in (left, right))
         right = right if _lies_like(right, Ref.whole(right.buffer, right.shape)) else self.copy(right)
         size = left.buffer.dtype.itemsize
@@ -242,12 +266,14 @@ class Row:
         if held is None or self._uses[product] != 1 or local_shape(result) != held.target.shape:
             return False
         added = self.ref(addend)
-        if product not in self._held or added.buffer.dtype != held.target.buffer.dtype:
+        same = addend.dtype == product.dtype == result.dtype
+        if product not in self._held or not same:
             return False
         added = added.expand(held.target.shape)
         if added.buffer.place is Place.CONSTANT or not _can_start(held, added):
             return False
-        held.target.buffer.name = self._unique(result.name)
+        held.target.buffer.name, own = self._unique(result.name), held.target.buffer
+        own.dtype = own.dtype if isinstance(held, Convolve) else self._product_dtype(result)
         self._release(product, added)
         self._refs[result] = self._refs[product]
         if product in self._made:

@@ -21,6 +21,7 @@ class Compute:
         arguments: elements, and numbers, each with the type it is taken to.
         source: the line of the user's code that it came from.
         adds: whether it is added to what is there, row after row.
+        rounds: whether a half is rounded as if it were stored, wherever it goes.
     """
 
     target: Ref
@@ -28,6 +29,7 @@ class Compute:
     arguments: tuple[tuple[Ref, torch.dtype], ...]
     source: str = ""
     adds: bool = False
+    rounds: bool = False
 
     def reads(self) -> list[Ref]:
         """The memory it looks at."""

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-import torch
 from torch import fx
 
 from unspool.engine.trace.graph import (
@@ -50,8 +49,8 @@ def _of_input(node: Node, result: Node) -> Node | None:
     """The gradient of the input as a convolution; None if it would have another shape."""
     gradient, filters = operand(node, 0), operand(node, 2)
     covered: list[int] = list(value(filters).shape[2:])
-    if value(gradient).dim() != value(filters).dim() or value(gradient).dtype not in (torch.float32, torch.float64):
-        return None  # in half precision, torch has not got all of them
+    if value(gradient).dim() != value(filters).dim() or not value(gradient).dtype.is_floating_point:
+        return None
     steps, padding, dilation = (_for_each(argument(node, k), len(covered)) for k in (4, 5, 6))
     transposed, groups = argument(node, 7), argument(node, 9)
     more = [0] * len(steps)

@@ -13,12 +13,16 @@ from pathlib import Path
 import torch
 
 from unspool.engine.emit.cpp.libraries.build import Build
-from unspool.engine.emit.stages.dtypes import MULTIPLIED
+from unspool.engine.emit.stages.dtypes import HALVES, MULTIPLIED, kernel_name
 
 _NATIVE = Path(__file__).parents[1] / "native"
 
 HEADERS = {
     "products": ("products.h", "row_sums.h"),
+    "halves/products": (
+        *("functions.h", "halves/numbers.h", "loop.h", "products.h", "row_sums.h"),
+        *("halves/products.h", "halves/row_sums.h"),
+    ),
     "searches": ("functions.h", "loop.h", "products.h", "largest.h"),
     "convolutions": ("functions.h", "loop.h", "products.h", "convolutions.h", "correlations.h"),
 }
@@ -40,8 +44,8 @@ class Kernels:
     0
 
     Args:
-        subject: what they compute, one of `HEADERS`.
-        dtype: the numbers they compute with; searches have float32 alone.
+        subject: what they compute, one of `CALLED`.
+        dtype: the numbers they compute with; searches have float32 alone, and of halves there are products.
     """
 
     subject: str
@@ -50,7 +54,8 @@ class Kernels:
     @property
     def build(self) -> Build:
         """The library on its way."""
-        return Build.of(_text(self.subject, MULTIPLIED[self.dtype]))
+        room = "halves/" if self.dtype in HALVES else ""
+        return Build.of(_text(f"{room}{self.subject}", MULTIPLIED[self.dtype]))
 
     def library(self) -> ctypes.CDLL:
         """The library, once it is there.
@@ -63,8 +68,8 @@ class Kernels:
     def slots(self) -> dict[str, int]:
         """The functions that loops call: the fields of `unspool::Kernels`, and their addresses."""
         library = self.library()
-        end = "" if self.subject == "searches" else f"_{MULTIPLIED[self.dtype]}"
-        return {f"{name}{end}": address(library, f"unspool_{name}") for name in CALLED[self.subject]}
+        found = {name: address(library, f"unspool_{name}") for name in CALLED[self.subject]}
+        return found if self.subject == "searches" else {kernel_name(k, self.dtype): v for k, v in found.items()}
 
 
 def address(library: ctypes.CDLL, name: str) -> int:

@@ -7,6 +7,7 @@ from functools import cached_property
 from unspool.engine.emit.cpp.libraries.build import Build
 from unspool.engine.emit.cpp.libraries.kernels import Kernels, address, header
 from unspool.engine.emit.cpp.libraries.runtime import Runtime, runtime_build
+from unspool.engine.emit.stages.dtypes import HALVES, MULTIPLIED
 
 FUNCTION = """
 extern "C" __attribute__((visibility("default")))
@@ -24,9 +25,14 @@ void {name}(const unspool::Chunk& chunk, const unspool::Worker& worker) {{
 
 
 class Module:
-    """The source of one library. Compilers start when all functions are in it, and work in the background."""
+    """The source of one library. Compilers start when all functions are in it, and work in the background.
 
-    def __init__(self) -> None:
+    Args:
+        rounds: whether its functions round halves after every operation.
+    """
+
+    def __init__(self, *, rounds: bool = False) -> None:
+        self.rounds = rounds
         self._functions: dict[str, str] = {}
         self._kernels: set[Kernels] = set()
 
@@ -43,7 +49,9 @@ class Module:
     @cached_property
     def _builds(self) -> tuple[Build, Build]:
         text = "".join(self._functions.values())
-        names = ["functions.h", "loop.h", *(["ordering.h"] if "unspool::order" in text else [])]
+        halves = any(MULTIPLIED[dtype] in text for dtype in HALVES)
+        names = ["functions.h", *(["halves/numbers.h"] if halves else []), "loop.h"]
+        names += ["ordering.h"] if "unspool::order" in text else []
         return runtime_build(), Build.of(header(*names) + text)
 
     def start(self) -> None:

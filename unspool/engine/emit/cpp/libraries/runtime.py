@@ -13,6 +13,7 @@ from torch import Tensor
 
 from unspool.engine.emit.cpp.libraries.build import Build
 from unspool.engine.emit.cpp.libraries.kernels import Kernels, address, exported, header
+from unspool.engine.emit.stages.dtypes import HALVES, MULTIPLIED, kernel_name
 from unspool.forking import is_forked
 
 
@@ -27,7 +28,11 @@ class Needs(ctypes.Structure):
     )
 
 
-_SLOTS = [f"{name}_{kind}" for name in ("multiply", "convolve", "correlate") for kind in ("float", "double")]
+_WHOLE = [dtype for dtype in MULTIPLIED if dtype not in HALVES]
+_SLOTS = [
+    *(kernel_name("multiply", dtype) for dtype in MULTIPLIED),
+    *(kernel_name(name, dtype) for name in ("convolve", "correlate") for dtype in _WHOLE),
+]
 
 
 class Slots(ctypes.Structure):

@@ -90,6 +90,23 @@ template <typename T>
 using Multiply = void (*)(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart, const T* panels,
                           const T* added, int64_t added_apart, T* out, int64_t out_apart, int64_t share, int64_t shares);
 
+// Halves: halves/numbers.h. What is added to a product of these, and what comes of it, are numbers of that type, or float.
+struct bfloat16;
+struct float16;
+struct Addend {
+  const void* numbers;         // or nullptr
+  int64_t apart;
+  bool is_float;
+};
+struct Outcome {
+  void* numbers;
+  int64_t apart;
+  bool is_float;
+};
+template <typename T>
+using MultiplyHalves = void (*)(int64_t rows, int64_t depth, int64_t width, const T* left, int64_t left_apart,
+                                const T* panels, const Addend& added, const Outcome& out, int64_t share, int64_t shares);
+
 // What is searched for the largest entry of each row: left @ matrix + added.
 struct Search {
   int64_t depth, width;
@@ -136,6 +153,8 @@ using SearchShare = void (*)(int64_t rows, const Search&, char* scratch, int64_t
 struct Kernels {
   Multiply<float> multiply_float;
   Multiply<double> multiply_double;
+  MultiplyHalves<bfloat16> multiply_bfloat16;
+  MultiplyHalves<float16> multiply_float16;
   Convolve<float> convolve_float;
   Convolve<double> convolve_double;
   Correlate<float> correlate_float;
@@ -180,6 +199,20 @@ struct Worker {
     kernels->multiply_double(rows, depth, width, left, left_apart, panels, added, added_apart, out, out_apart, share,
                              shares);
   }
+  template <typename Added, typename Out>
+  void multiply(int64_t rows, int64_t depth, int64_t width, const bfloat16* left, int64_t left_apart,
+                const bfloat16* panels, const Added* added, int64_t added_apart, Out* out, int64_t out_apart) const {
+    kernels->multiply_bfloat16(rows, depth, width, left, left_apart, panels, {added, added_apart, is_float(added)},
+                               {out, out_apart, is_float(out)}, share, shares);
+  }
+  template <typename Added, typename Out>
+  void multiply(int64_t rows, int64_t depth, int64_t width, const float16* left, int64_t left_apart,
+                const float16* panels, const Added* added, int64_t added_apart, Out* out, int64_t out_apart) const {
+    kernels->multiply_float16(rows, depth, width, left, left_apart, panels, {added, added_apart, is_float(added)},
+                              {out, out_apart, is_float(out)}, share, shares);
+  }
+  static bool is_float(const float*) { return true; }
+  static bool is_float(const void*) { return false; }
   // out = a convolution of a row's image.
   void convolve(const Convolved<float>& what, float* out) const {
     kernels->convolve_float(what, out, row, share, shares);

@@ -17,7 +17,7 @@ void unspool_pack(int64_t depth, int64_t width, const ELEMENT* matrix, int64_t d
   unspool::pack(depth, width, matrix, down, right, panels);
 }
 void unspool_sum_share(const unspool::Sums<ELEMENT>& sums, char* scratch, int64_t share, int64_t shares) {
-  unspool::sum_products(sums, reinterpret_cast<ELEMENT*>(scratch), share, shares);
+  unspool::sum_products(sums, scratch, share, shares);
 }
 int64_t unspool_sum_scratch(const unspool::Sums<ELEMENT>& sums) { return unspool::sum_scratch(sums); }
 }

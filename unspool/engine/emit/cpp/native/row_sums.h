@@ -5,11 +5,20 @@
 
 namespace unspool {
 
+// How numbers of a type are summed: the type of sums, and what rows are packed as, how many entries so many rows have.
+template <typename T> struct Summing {
+  using Sum = T;
+  using Packed = T;
+  static int64_t packed_rows(int64_t rows) { return rows; }
+};
+template <typename T> using Sum = typename Summing<T>::Sum;
+template <typename T> using Packed = typename Summing<T>::Packed;
+
 // A factor of sums over rows, out[k][n] = sum over r of left[r][k] * right[r][n]; without memory, its only column is 1.
 template <typename T> struct Factor {
   const T* left;
   int64_t apart, width;
-  T* out;
+  Sum<T>* out;
 };
 
 // Sums over `rows` rows of every factor times `right`, [rows][width].
@@ -36,20 +45,30 @@ template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, i
       columns[r * kRows + m] = m >= used ? T(0) : factor.left ? factor.left[r * factor.apart + first + m] : T(1);
 }
 
+// Adds what packed rows have to sums.
+template <int M, typename T>
+[[gnu::always_inline]] inline void sum_rows(int64_t rows, const T* columns, const T* panel,
+                                            typename Vector<T>::Type (&sums)[M][kVectors]) {
+  using Vec = typename Vector<T>::Type;
+  for (int64_t r = 0; r < rows; r++) {
+    Vec right[kVectors];
+    for (int v = 0; v < kVectors; v++)
+      right[v] = *reinterpret_cast<const Vec*>(panel + r * kPanel<T> + v * kLanes<T>);
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < kVectors; v++) sums[m][v] += columns[r * kRows + m] * right[v];
+  }
+}
+
 // M columns of a factor times a panel.
-template <typename T, int M>
-void sum_tile(int64_t rows, const T* columns, const T* panel, bool add, T* out, int64_t out_apart, int64_t width) {
+template <int M, typename T, typename Packed>
+void sum_tile(int64_t rows, const Packed* columns, const Packed* panel, bool add, T* out, int64_t out_apart,
+              int64_t width) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>, W = kPanel<T>;
   for (int m = 0; m < M; m++)  // what it is added to comes closer in the meantime
     for (int v = 0; v < kVectors; v++) __builtin_prefetch(out + m * out_apart + v * L, 1);
   Vec sums[M][kVectors] = {};
-  for (int64_t r = 0; r < rows; r++) {
-    Vec right[kVectors];
-    for (int v = 0; v < kVectors; v++) right[v] = *reinterpret_cast<const Vec*>(panel + r * W + v * L);
-    for (int m = 0; m < M; m++)
-      for (int v = 0; v < kVectors; v++) sums[m][v] += columns[r * kRows + m] * right[v];
-  }
+  sum_rows<M>(rows, columns, panel, sums);
   for (int m = 0; m < M; m++) {
     T* const here = out + m * out_apart;
     if (width == W) {
@@ -65,22 +84,22 @@ void sum_tile(int64_t rows, const T* columns, const T* panel, bool add, T* out, 
   }
 }
 
-template <typename T, int M>
-void sum_tile_of(int64_t height, int64_t rows, const T* columns, const T* panel, bool add, T* out, int64_t out_apart,
-                 int64_t width) {
+template <int M, typename T, typename Packed>
+void sum_tile_of(int64_t height, int64_t rows, const Packed* columns, const Packed* panel, bool add, T* out,
+                 int64_t out_apart, int64_t width) {
   if (height == M)
-    sum_tile<T, M>(rows, columns, panel, add, out, out_apart, width);
+    sum_tile<M>(rows, columns, panel, add, out, out_apart, width);
   else if constexpr (M > 1)
-    sum_tile_of<T, M - 1>(height, rows, columns, panel, add, out, out_apart, width);
+    sum_tile_of<M - 1>(height, rows, columns, panel, add, out, out_apart, width);
 }
 
 // A share of the sums.
-template <typename T> void sum_products(const Sums<T>& sums, T* scratch, int64_t share, int64_t shares) {
+template <typename T> void sum_products(const Sums<T>& sums, char* scratch, int64_t share, int64_t shares) {
   const int64_t rows = sums.rows, width = sums.width, right_apart = sums.right_apart, count = sums.count;
   const T* const right = sums.right;
   const Factor<T>* const factors = sums.factors;
-  constexpr int64_t W = kPanel<T>;
-  const int64_t panels = panels_of<T>(width);
+  constexpr int64_t W = kPanel<Sum<T>>;
+  const int64_t panels = panels_of<Sum<T>>(width), block = Summing<T>::packed_rows(kBlockRows);
   int64_t tiles = 0, left_width = 0;
   for (int64_t f = 0; f < count; f++) {
     tiles += (factors[f].width + kRows - 1) / kRows;
@@ -88,20 +107,20 @@ template <typename T> void sum_products(const Sums<T>& sums, T* scratch, int64_t
   }
   // Panels of the right factor are divided if it is the wider one and the left ones, which everybody then reads, stay in
   // the cache. Those that are left over are divided by the tiles of the left factors; else all are.
-  const bool near = tiles * kBlockRows * kRows * static_cast<int64_t>(sizeof(T)) <= kCache;
+  const bool near = tiles * block * kRows * static_cast<int64_t>(sizeof(Packed<T>)) <= kCache;
   const int64_t own = near && width >= left_width ? panels / shares : 0;
   const int64_t tile_begin = tiles * share / shares, tile_end = tiles * (share + 1) / shares;
-  T* const panel = scratch;
-  T* const columns = scratch + kBlockRows * W;
+  Packed<T>* const panel = reinterpret_cast<Packed<T>*>(scratch);
+  Packed<T>* const columns = panel + block * W;
   for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
     const int64_t here = rows - begin < kBlockRows ? rows - begin : kBlockRows;
     auto every_tile = [&](int64_t from, int64_t to, auto&& body) {
       int64_t number = 0;
       for (int64_t f = 0; f < count; f++)
         for (int64_t first = 0; first < factors[f].width; first += kRows, number++)
-          if (number >= from && number < to) body(factors[f], first, columns + number * kBlockRows * kRows);
+          if (number >= from && number < to) body(factors[f], first, columns + number * block * kRows);
     };
-    every_tile(own ? 0 : tile_begin, own ? tiles : tile_end, [&](const Factor<T>& factor, int64_t first, T* place) {
+    every_tile(own ? 0 : tile_begin, own ? tiles : tile_end, [&](const Factor<T>& factor, int64_t first, Packed<T>* place) {
       Factor<T> later = factor;
       if (later.left) later.left += begin * later.apart;
       pack_columns(here, later, first, place);
@@ -110,9 +129,10 @@ template <typename T> void sum_products(const Sums<T>& sums, T* scratch, int64_t
       for (int64_t p = from; p < to; p++) {
         const int64_t used = width - p * W < W ? width - p * W : W;
         pack_panel(here, used, right + begin * right_apart + p * W, right_apart, int64_t(1), panel);
-        every_tile(first_tile, last_tile, [&](const Factor<T>& factor, int64_t first, T* place) {
+        every_tile(first_tile, last_tile, [&](const Factor<T>& factor, int64_t first, Packed<T>* place) {
           const int64_t height = factor.width - first < kRows ? factor.width - first : kRows;
-          sum_tile_of<T, kRows>(height, here, place, panel, begin > 0, factor.out + first * width + p * W, width, used);
+          sum_tile_of<kRows>(height, Summing<T>::packed_rows(here), place, panel, begin > 0,
+                             factor.out + first * width + p * W, width, used);
         });
       }
     };
@@ -125,7 +145,8 @@ template <typename T> void sum_products(const Sums<T>& sums, T* scratch, int64_t
 template <typename T> int64_t sum_scratch(const Sums<T>& sums) {
   int64_t tiles = 0;
   for (int64_t f = 0; f < sums.count; f++) tiles += (sums.factors[f].width + kRows - 1) / kRows;
-  return kBlockRows * (kPanel<T> + tiles * kRows) * static_cast<int64_t>(sizeof(T));
+  const int64_t entries = kPanel<Sum<T>> + tiles * kRows;
+  return Summing<T>::packed_rows(kBlockRows) * entries * static_cast<int64_t>(sizeof(Packed<T>));
 }
 
 }  // namespace unspool

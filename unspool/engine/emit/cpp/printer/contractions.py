@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from textwrap import indent
 
-from unspool.engine.emit.cpp.printer.spelling import TYPES, Element
+from unspool.engine.emit.cpp.printer.spelling import COMPUTED, Element
 from unspool.engine.emit.stages.statements import Contract
 from unspool.engine.emit.stages.strided import Ref
 
@@ -80,7 +80,7 @@ def _in_blocks(index: str, size: int, text: Callable[[_Block], str]) -> str:
 
 def _add_vectors(statement: Contract, element: Element, block: _Block) -> str:
     """`target[:] += left[k] * right[k, :]`, for a block of k."""
-    kind, name = TYPES[statement.target.buffer.dtype], statement.target.buffer.name
+    kind, name = COMPUTED[statement.target.buffer.dtype], statement.target.buffer.name
     out = element(statement.target, ("n", "p", "m"))
     factors, terms = "", [] if block.is_first else [out]
     for number, (left, right) in enumerate(
@@ -94,7 +94,7 @@ def _add_vectors(statement: Contract, element: Element, block: _Block) -> str:
 
 def _sum(statement: Contract, element: Element, block: _Block) -> str:
     """`target[m] = sum of left[:] * right[:, m]`, for a block of m."""
-    kind, name = TYPES[statement.target.buffer.dtype], statement.target.buffer.name
+    kind, name = COMPUTED[statement.target.buffer.dtype], statement.target.buffer.name
     left = element(statement.left, ("n", "p", "k"))
     starts, terms, ends = "", "", ""
     names: list[str] = []

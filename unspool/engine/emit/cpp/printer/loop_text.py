@@ -9,7 +9,15 @@ import torch
 
 from unspool.engine.emit.cpp.printer.contractions import contraction
 from unspool.engine.emit.cpp.printer.sequential import sequential
-from unspool.engine.emit.cpp.printer.spelling import TYPES, expression, literal, start_of_fold
+from unspool.engine.emit.cpp.printer.spelling import (
+    COMPUTED,
+    converted,
+    expression,
+    literal,
+    loaded,
+    rounded,
+    start_of_fold,
+)
 from unspool.engine.emit.stages.dims import collapse, kept_dims, seen_as
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.scratch import ALIGNED, Home
@@ -116,10 +124,10 @@ class LoopText:
         """The variables that a fold goes on in."""
         dtype, name = each.target.buffer.dtype, each.target.buffer.name
         if not each.fold.startswith("arg"):
-            return f"{TYPES[dtype]} {name}_fold = {start_of_fold(each.fold, dtype)};\n"
+            return f"{COMPUTED[dtype]} {name}_fold = {start_of_fold(each.fold, dtype)};\n"
         own = each.argument.buffer.dtype
         best = start_of_fold(each.fold.removeprefix("arg"), own)
-        return f"{TYPES[dtype]} {name}_fold = 0;\n{TYPES[own]} {name}_best = {best};\n"
+        return f"{COMPUTED[dtype]} {name}_fold = 0;\n{COMPUTED[own]} {name}_best = {best};\n"
 
     def _lies_across(self) -> bool:
         """Whether what is summed lies far apart, and what is kept side by side: vectors are then added up."""
@@ -176,12 +184,11 @@ class LoopText:
     def _computed(self, each: Compute) -> Iterator[str]:
         arguments: list[str] = []
         for ref, dtype in each.arguments:
-            text = self._read(ref, dtype)
-            arguments.append(text if ref.buffer.dtype == dtype else f"{TYPES[dtype]}({text})")
+            arguments.append(converted(self._argument(ref, dtype), ref.buffer.dtype, dtype))
         if each.adds:
             yield f"{self._element(each.target, len(self._dims))} += {arguments[0]};\n"
             return
-        kind, name = TYPES[each.target.buffer.dtype], self._name(each.target)
+        kind, name = COMPUTED[each.target.buffer.dtype], self._name(each.target)
         if each.expression == "{0}" and self._home.has_memory(each.target.root().buffer):
             yield self._write(each.target, arguments[0], len(self._dims))
             return  # whoever needs it finds it there
@@ -194,6 +201,12 @@ class LoopText:
         taken = {name for _, name in self._registers}
         name = f"{target.buffer.name}_at"
         return name if name not in taken else f"{name}_{len(taken)}"
+
+    def _argument(self, ref: Ref, dtype: torch.dtype) -> str:
+        """An element; a half that was just computed is rounded where it becomes a number of another dtype."""
+        text, own = self._read(ref, dtype), ref.buffer.dtype
+        at_hand = any(text == name for _, name in self._registers) or ref.buffer.place is Place.CONSTANT
+        return rounded(text, own) if at_hand and own != dtype else text
 
     def _read(self, ref: Ref, dtype: torch.dtype | None = None) -> str:
         if ref.buffer.place is Place.CONSTANT:
@@ -211,9 +224,9 @@ class LoopText:
         if in_memory:
             # Compilers do not vectorise a loop that reads one number under a condition.
             name = _name_of(element)
-            self._fixed[name] = f"const {TYPES[root.dtype]} {name} = {element};\n"
+            self._fixed[name] = f"const {COMPUTED[root.dtype]} {name} = {element};\n"
             return name
-        return element
+        return loaded(element, root.dtype)
 
     def _flag(self, element: str) -> str:
         """A flag that is the same throughout the loop, as a number: gcc has no vectors of such conditions otherwise."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import indent
 
-from unspool.engine.emit.cpp.printer.spelling import TYPES, Element, start_of_fold
+from unspool.engine.emit.cpp.printer.spelling import COMPUTED, TYPES, Element, loaded, start_of_fold
 from unspool.engine.emit.stages.statements import Along, Gather, Order, Scan, Scatter
 
 
@@ -26,9 +26,9 @@ def sequential(statement: Scan | Order | Gather | Scatter, element: Element) -> 
 
 
 def _scan(scan: Scan, element: Element) -> str:
-    shape, kind, name = scan.argument.shape, TYPES[scan.carry], scan.target.buffer.name
+    shape, kind, name = scan.argument.shape, COMPUTED[scan.carry], scan.target.buffer.name
     names = _names(shape)
-    value, target = element(scan.argument, names), element(scan.target, names)
+    value, target = loaded(element(scan.argument, names), scan.argument.buffer.dtype), element(scan.target, names)
     so_far, own = f"{name}_so_far", TYPES[scan.target.buffer.dtype]
     if scan.fold in ("max", "min"):  # the places of these
         starts = f"{kind} {so_far} = {start_of_fold(scan.fold, scan.carry)};\nint64_t {name}_place = 0;\n"

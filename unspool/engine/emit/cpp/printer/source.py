@@ -139,7 +139,7 @@ class Printer:
 
     def _product(self, product: Product) -> str:
         depth, width = product.matrix.shape
-        kind = TYPES[product.target.buffer.dtype]
+        kind = TYPES[product.matrix.buffer.dtype]
         number = self._shared + self.matrices.index(product.matrix)
         panels = f"static_cast<const {kind}*>(chunk.shared[{number}])"
         times = product.target.size // width
