@@ -160,8 +160,13 @@ def test_fullgraph_says_why_not(graphs: Graphs) -> None:
     def run(inputs: Tensor) -> Tensor:
         return unspool.static_rnn(cell, list(inputs.unbind(1)), dtype=torch.float32)[1]
 
-    with pytest.raises(Exception, match=r"only dynamic_rnn .* can be one operation of a graph: leave fullgraph=True away"):
+    with pytest.raises(Exception, match=r"can be one operation of a graph: leave fullgraph=True away"):
         run(torch.randn(ROWS, STEPS, DEPTH))
+
+
+def test_strict_export_says_what_to_use(graphs: Graphs) -> None:
+    with pytest.raises(Exception, match=r"call torch\.export\.export with strict=False"):
+        torch.export.export(Tagger(GRUCell(UNITS, input_size=UNITS)), (torch.randn(ROWS, STEPS, DEPTH),), strict=True)
 
 
 def test_cells_themselves_can_be_compiled_whole(graphs: Graphs) -> None:

@@ -113,7 +113,7 @@ class RNNCell(Buildable):
         """
         if isinstance(batch_size, Tensor) and batch_size.dim() != 0:
             raise ValueError(f"batch_size must be a scalar, but has shape {list(batch_size.shape)}")
-        rows = batch_size if isinstance(batch_size, torch.SymInt) else int(batch_size)  # a symbol stays one
+        rows: Any = batch_size if isinstance(batch_size, torch.SymInt) else int(batch_size)  # a symbol stays one
         if rows < 0:
             raise ValueError(f"batch_size must not be negative, but is {rows}")
         return sizes.zeros(self.state_size, rows, as_dtype(dtype), device)

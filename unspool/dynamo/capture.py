@@ -63,7 +63,7 @@ def as_one_operation(
     each_cell: list[Any] = []
     tensors: list[Tensor] = []
     arguments = {name: _cells_placed(value, each_cell) for name, value in cells.items()}
-    if not "" + can_be_captured(*each_cell):
+    if not "" + can_be_captured(torch.compiler.is_exporting(), *each_cell):
         return _called(loop, {**cells, **given, **options})
     names = tuple([_weights(cell, tensors) for cell in each_cell])
     arguments.update({name: _placed(_as_lengths(name, value), tensors) for name, value in given.items()})
@@ -84,11 +84,12 @@ def _called(loop: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     return loop(**arguments)
 
 
-def can_be_captured(*cells: Any) -> str:
+def can_be_captured(exporting: bool, *cells: Any) -> str:
     """Something if loops over these cells can be operations, else nothing. Dynamo calls it, once a trace."""
-    from unspool.dynamo.obstacles import obstacle
+    from unspool.dynamo.obstacles import EXPORT, obstacle
 
-    reason = next((reason for cell in cells if (reason := obstacle(cell)) is not None), None)
+    reasons = (EXPORT if exporting else obstacle(cell) for cell in cells)
+    reason = next((reason for reason in reasons if reason is not None), None)
     cast(Any, _called)._torchdynamo_disable_msg = reason  # which Dynamo says, if it breaks the graph there
     return "" if reason is not None else "yes"
 
@@ -128,9 +129,10 @@ def _constants(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cells_placed(value: Any, cells: list[Any]) -> Any:
+    several: Any = value
     if isinstance(value, list | tuple | nn.ModuleList):
-        return [_cells_placed(each, cells) for each in value]
-    cells.append(value)
+        return [_cells_placed(each, cells) for each in several]
+    cells.append(several)
     return CellSlot(len(cells) - 1)
 
 
@@ -147,30 +149,30 @@ def _weights(cell: Any, tensors: list[Tensor]) -> tuple[str, ...]:
 
 def _as_lengths(name: str, value: Any) -> Any:
     """A list of lengths as a tensor: its numbers may be other ones at the next call."""
-    if name != "sequence_length" or not isinstance(value, list | tuple) or not value:
-        return value
-    whole = [isinstance(each, int) and not isinstance(each, bool) for each in value]
-    return torch.tensor(value) if all(whole) else value
+    lengths: Any = value
+    if name != "sequence_length" or not isinstance(value, list | tuple) or not lengths:
+        return lengths
+    whole = [isinstance(each, int) and not isinstance(each, bool) for each in lengths]
+    return torch.tensor(lengths) if all(whole) else lengths
 
 
 def _placed(part: Structure, tensors: list[Tensor]) -> Structure:
     """A structure with numbers in the places of its tensors, which are put with the others."""
     from unspool.loops.step_index import StepIndex
 
-    if isinstance(part, np.ndarray):
-        part = torch.as_tensor(part)
-    if isinstance(part, Tensor):
-        tensors.append(part)
+    inner: Any = torch.as_tensor(part) if isinstance(part, np.ndarray) else part
+    if isinstance(inner, Tensor):
+        tensors.append(inner)
         return Slot(len(tensors) - 1)
     if isinstance(part, StepIndex):
         return StepIndexSlot()
-    kind = type(part)
+    kind: Any = inner.__class__
     if kind is dict:
-        return {key: _placed(each, tensors) for key, each in part.items()}
+        return {key: _placed(each, tensors) for key, each in inner.items()}
     if kind is OrderedDict:
-        return OrderedDict([(key, _placed(each, tensors)) for key, each in part.items()])
+        return OrderedDict([(key, _placed(each, tensors)) for key, each in inner.items()])
     if isinstance(part, tuple) and hasattr(part, "_fields"):
-        return kind(*[_placed(each, tensors) for each in part])
+        return kind(*[_placed(each, tensors) for each in inner])
     if kind is tuple or kind is list:
-        return kind([_placed(each, tensors) for each in part])
-    return part
+        return kind([_placed(each, tensors) for each in inner])
+    return inner

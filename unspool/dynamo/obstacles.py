@@ -15,6 +15,8 @@ from unspool.dynamo.site import weights_by_name
 from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
 from unspool.engine.trace.lifting import reached_weights, weights_of
 
+EXPORT = "what is exported must not need unspool: call torch.export.export with strict=False, which records a scan"
+
 
 def obstacle(cell: Any) -> str | None:
     """Why a call with this cell is no operation of a graph, if it is none."""

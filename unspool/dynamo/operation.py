@@ -36,7 +36,7 @@ def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -
         given = [each.detach().requires_grad_() if want else each for each, want in zip(operands, wanted, strict=True)]
         for number, own in at.own_weights().items():
             if operands[number] is own:  # as the guard of its plan knows it
-                given[number] = own
+                given[number] = operands[number]
         residuals = Residuals(operands)
         with residuals.keeping():
             found = at.run(given)

@@ -1,8 +1,8 @@
 """What the operation of a loop keeps for its backward pass, behind one small tensor.
 
 How many residuals there are, and how large, depends on lengths and on the numbers of rows and steps, so no graph can
-have them as tensors of known shapes. It has a token: a tensor whose memory belongs to a `Residuals`, which lives exactly
-as long as something in the graph, or autograd, holds the token.
+have them as tensors of known shapes. It has a token: a tensor whose memory belongs to a `Residuals`, which lives as
+long as something in the graph, or autograd, holds the token.
 
 Operands and results are not kept: a compiler may reuse their memory as soon as it thinks that nobody reads it. The
 backward pass gets them again, from the graph, and views of them are taken anew.
@@ -133,7 +133,7 @@ class _Lent:
         for number, whole in enumerate(self._tensors):
             if not memory or whole.untyped_storage().data_ptr() != memory or whole.dtype != tensor.dtype:
                 continue
-            offset = tensor.storage_offset() - whole.storage_offset()
+            offset: Any = tensor.storage_offset() - whole.storage_offset()
             if offset >= 0 and offset + _extent(tensor) <= _extent(whole):
                 return number, tuple(tensor.shape), tensor.stride(), offset
         return None

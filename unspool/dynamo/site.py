@@ -11,13 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.stateless import _reparametrize_module  # pyright: ignore[reportPrivateUsage]
+from torch.nn.utils import stateless
 
 from unspool.dynamo.capture import CellSlot, Slot, StepIndexSlot
 from unspool.dynamo.structures import encode
 from unspool.loops.step_index import StepIndex
 from unspool.structure import Structure, map_structure
 
+swapped: Any = stateless  # whose private function is what functional_call does, without the call
 _sites: dict[str, Site] = {}
 _numbers = itertools.count()
 
@@ -115,9 +116,9 @@ class Site:
         """How many of the results are outputs."""
         return len(encode(found[0])[0])
 
-    def own_weights(self) -> dict[int, Tensor]:
+    def own_weights(self) -> dict[int, Tensor | None]:
         """The weights that the cells have now, by the numbers of their operands."""
-        cells = [reference() for reference in self.cells]
+        cells: list[Any] = [reference() for reference in self.cells]
         own = [weights_by_name(cell) if names else {} for cell, names in zip(cells, self.names, strict=True)]
         return dict(enumerate(each.get(name) for each, names in zip(own, self.names, strict=True) for name in names))
 
@@ -136,7 +137,7 @@ class Site:
                 own = weights_by_name(cell)
                 others = {name: each for name, each in given.items() if each is not own.get(name)}
                 if others:
-                    stack.enter_context(_reparametrize_module(cell, others, tie_weights=True))
+                    stack.enter_context(swapped._reparametrize_module(cell, others, tie_weights=True))
             yield
 
 
@@ -147,23 +148,25 @@ def weights_by_name(cell: nn.Module) -> dict[str, Tensor]:
 
 def _filled(part: Structure, operands: Sequence[Tensor], cells: Sequence[Any]) -> Structure:
     """The arguments with tensors and cells in their slots."""
-    kind = type(part)
-    if kind is Slot:
+    inner: Any = part
+    if isinstance(part, Slot):
         return operands[part.number]
-    if kind is CellSlot:
+    if isinstance(part, CellSlot):
         return cells[part.number]
-    if kind is StepIndexSlot:
+    if isinstance(part, StepIndexSlot):
         return StepIndex()
-    if issubclass(kind, dict):
-        return kind((key, _filled(each, operands, cells)) for key, each in part.items())
-    if issubclass(kind, tuple | list):
-        filled = [_filled(each, operands, cells) for each in part]
-        return kind(*filled) if hasattr(kind, "_fields") else kind(filled)
-    return part
+    make: Any = inner.__class__
+    if isinstance(part, dict):
+        return make((key, _filled(each, operands, cells)) for key, each in inner.items())
+    if isinstance(part, tuple | list):
+        filled = [_filled(each, operands, cells) for each in inner]
+        return make(*filled) if hasattr(make, "_fields") else make(filled)
+    return inner
 
 
 def _slots(part: Structure) -> list[Slot]:
     if type(part) is Slot:
         return [part]
-    children = part.values() if isinstance(part, dict) else part if isinstance(part, tuple | list) else ()
+    inner: Any = part
+    children: Any = inner.values() if isinstance(part, dict) else inner if isinstance(part, tuple | list) else ()
     return [slot for each in children for slot in _slots(each)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -31,7 +31,7 @@ def encode(structure: Structure) -> tuple[list[Tensor], str]:
     words: list[str] = []
 
     def visit(part: Structure) -> None:
-        kind = type(part)
+        kind: Any = part.__class__
         if isinstance(part, Tensor):
             words.append(str(len(leaves)))
             leaves.append(part)
@@ -41,7 +41,7 @@ def encode(structure: Structure) -> tuple[list[Tensor], str]:
             for each in part.values():
                 visit(each)
             words.append(f"{'dict' if kind is dict else 'ordered'}:{len(part)}:{_name(tuple(part))}")
-        elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        elif issubclass(kind, tuple) and hasattr(cast(Any, kind), "_fields"):
             for each in part:
                 visit(each)
             words.append(f"named:{len(part)}:{_name(kind)}")

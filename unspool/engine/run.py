@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unspool.engine import scanned
 from unspool.engine.emit.registry import asked
 from unspool.engine.execute import plain
 from unspool.engine.execute.autograd import run_call
@@ -25,7 +26,7 @@ from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.request import Request
 from unspool.engine.trace.gradient_reach import bits
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
-from unspool.tracers import static_shape
+from unspool.tracers import recorder, static_shape
 
 
 def run(request: Request) -> tuple[Structure, Structure]:
@@ -37,6 +38,8 @@ def run(request: Request) -> tuple[Structure, Structure]:
     The request is valid; that is the caller's part.
     """
     cell = request.cell
+    if recorder() == "torch.export" and _can_be_scanned(request):
+        return scanned.run(cell, request.inputs, request.lengths, request.state, request.output_dtype)
     try:
         call, tensors = prepare(request)
     except CannotPlanError as error:
@@ -65,6 +68,11 @@ def run(request: Request) -> tuple[Structure, Structure]:
     outputs = call.plan.trace.output_kind
     first = len(outputs.leaves)
     return outputs.unflatten(results[:first]), unflatten_as(request.state, results[first:])
+
+
+def _can_be_scanned(request: Request) -> bool:
+    steps, leaves = static_shape(flatten(request.inputs)[0])[0], flatten(request.state)
+    return steps != 0 and bool(leaves) and all(isinstance(leaf, Tensor) for leaf in leaves)
 
 
 def _check_values(request: Request, call: Call) -> None:
