@@ -171,8 +171,9 @@ def _placed(part: Structure, tensors: list[Tensor]) -> Structure:
         return {key: _placed(each, tensors) for key, each in inner.items()}
     if kind is OrderedDict:
         return OrderedDict([(key, _placed(each, tensors)) for key, each in inner.items()])
-    if isinstance(part, tuple) and hasattr(part, "_fields"):
-        return kind(*[_placed(each, tensors) for each in inner])
+    if isinstance(inner, tuple) and hasattr(cast(Any, inner), "_fields"):
+        return kind(*[_placed(each, tensors) for each in cast(Any, inner)])
     if kind is tuple or kind is list:
-        return kind([_placed(each, tensors) for each in inner])
-    return inner
+        parts = [_placed(each, tensors) for each in cast(Any, inner)]
+        return tuple(parts) if kind is tuple else parts
+    return cast(Any, inner)
