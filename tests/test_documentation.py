@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+# What torch says of its own compiler and exporter.
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning", "ignore:.*LeafSpec.*:FutureWarning")
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_the_code_of_a_document_runs(document: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)

@@ -1,4 +1,4 @@
-"""`torch.compile` compiles what is around a loop, and calls the loop, which has its own plan."""
+"""`torch.compile` has a loop in its graph, or compiles what is around it and calls it: see test_one_operation.py."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_training_gives_the_weights_that_it_gives_without(name: str, with_length
     train(torch.compile(model, backend=graphs.backend), with_lengths)
     train(eager, with_lengths)
     check_same_weights(model, eager)
-    assert (graphs.count, graphs.breaks) == (2, 1)
+    assert (graphs.count, graphs.breaks) == (1, 0)
 
 
 def test_a_drop_in_is_run_by_the_engine(graphs: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_other_numbers_of_rows_and_steps_compile_nothing_anew(graphs: Graphs) ->
         found = compiled(inputs, lengths)
         found.sum().backward()
         torch.testing.assert_close(found, model(inputs, lengths), rtol=0, atol=1e-6)
-    assert (graphs.count, graphs.breaks) == (2, 1)
+    assert (graphs.count, graphs.breaks) == (1, 0)
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -147,7 +147,7 @@ def test_cells_are_built_inside(name: str, graphs: Graphs) -> None:
         run(inputs, lengths).sin().sum().backward()
         gradients.append([weight.grad for weight in model.parameters() if weight.grad is not None])
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-6)
-    assert graphs.breaks == 1
+    assert graphs.breaks >= 1  # where there are no weights yet
 
 
 def test_backward_inside_of_what_is_compiled(graphs: Graphs) -> None:
@@ -162,13 +162,18 @@ def test_backward_inside_of_what_is_compiled(graphs: Graphs) -> None:
     step(eager, inputs)
     for weight, expected in zip(model.parameters(), eager.parameters(), strict=True):
         torch.testing.assert_close(weight.grad, expected.grad, rtol=0, atol=1e-6)
-    assert len(utils.counters["graph_break"]) == 2  # the loop, and backward() itself
+    assert len(utils.counters["graph_break"]) == 1  # backward() itself
 
 
 def test_fullgraph_says_why_not(graphs: Graphs) -> None:
-    model = torch.compile(Tagger(GRUCell(UNITS, input_size=UNITS)), backend=graphs.backend, fullgraph=True)
-    with pytest.raises(Exception, match="unspool compiles this loop itself; leave fullgraph=True away"):
-        model(torch.randn(ROWS, STEPS, DEPTH))
+    cell = GRUCell(UNITS, input_size=DEPTH)
+
+    @torch.compile(backend=graphs.backend, fullgraph=True)
+    def run(inputs: Tensor) -> Tensor:
+        return unspool.static_rnn(cell, list(inputs.unbind(1)), dtype=torch.float32)[1]
+
+    with pytest.raises(Exception, match=r"can be one operation of a graph: leave fullgraph=True away"):
+        run(torch.randn(ROWS, STEPS, DEPTH))
 
 
 def test_strict_export_says_what_to_use(graphs: Graphs) -> None:
@@ -240,4 +245,4 @@ def test_every_loop_is_called_as_it_is(name: str, graphs: Graphs) -> None:
     found = torch.compile(loop, backend=graphs.backend)(inputs)
     torch.testing.assert_close(found, loop(inputs), rtol=0, atol=1e-6)
     assert graphs.breaks <= 1
-    assert graphs.count <= 2
+    assert graphs.count <= 3  # before, after, and the loop

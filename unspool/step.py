@@ -151,7 +151,7 @@ class Rows:
             return inputs
         lengths, device = self._lengths, self._lengths.device
         time, own = torch.arange(self._steps, device=device)[:, None], torch.arange(self._batch_size, device=device)
-        last = torch.minimum(time, (lengths.amax() - 1).clamp(min=0))
+        last = torch.minimum(time, (lengths.amax(0) - 1).clamp(min=0))
         rows = torch.where(time < lengths, time * self._batch_size + own, last * self._batch_size + lengths.argmax())
         return [
             self._unless_all_are_empty(take_rows(leaf.flatten(0, 1), rows.flatten())).reshape(static_shape(leaf))
@@ -179,7 +179,7 @@ class Rows:
         """`leaf`, or zeros if no row has a step: there is nobody to borrow from then."""
         if not isinstance(leaf, Tensor) or leaf.dim() == 0:
             return leaf
-        return torch.where((self._lengths.amax() > 0).to(leaf.device), leaf, leaf.new_zeros(()))
+        return torch.where((self._lengths.amax(0) > 0).to(leaf.device), leaf, leaf.new_zeros(()))
 
 
 def select_rows(rows: Tensor, new: Any, old: Any) -> Any:

@@ -123,9 +123,10 @@ class RNNCell(Buildable):
         """
         if isinstance(batch_size, Tensor) and batch_size.dim() != 0:
             raise ValueError(f"batch_size must be a scalar, but has shape {list(batch_size.shape)}")
-        if int(batch_size) < 0:
-            raise ValueError(f"batch_size must not be negative, but is {int(batch_size)}")
-        return sizes.zeros(self.state_size, int(batch_size), as_dtype(dtype), device)
+        rows: Any = batch_size if isinstance(batch_size, torch.SymInt) else int(batch_size)  # a symbol stays one
+        if rows < 0:
+            raise ValueError(f"batch_size must not be negative, but is {rows}")
+        return sizes.zeros(self.state_size, rows, as_dtype(dtype), device)
 
     def get_initial_state(
         self, inputs: Tensor | None = None, batch_size: int | Tensor | None = None, dtype: Any = None

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unspool.engine import scanned
 from unspool.engine.emit.registry import asked
 from unspool.engine.execute import plain
 from unspool.engine.execute.autograd import run_call
@@ -25,7 +26,7 @@ from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.request import Request
 from unspool.engine.trace.gradient_reach import bits
 from unspool.structure import Structure, flatten, map_structure, map_tensors, unflatten_as
-from unspool.tracers import static_shape
+from unspool.tracers import recorder, static_shape
 
 
 def run(request: Request) -> tuple[Structure, Structure]:
@@ -36,6 +37,8 @@ def run(request: Request) -> tuple[Structure, Structure]:
 
     The request is valid; that is the caller's part.
     """
+    if recorder() == "torch.export" and _can_be_scanned(request):
+        return scanned.run(request.cell, request.inputs, request.lengths, request.state, request.output_dtype)
     try:
         call, tensors = prepare(request)
     except CannotPlanError as error:
@@ -74,6 +77,11 @@ def _run_plain(request: Request) -> tuple[Structure, Structure]:
     inputs = map_structure(layout.padded, request.inputs)
     outputs, state = plain.run(request.cell, inputs, layout.lengths, request.state, request.output_dtype)
     return map_tensors(layout.packed, outputs), state
+
+
+def _can_be_scanned(request: Request) -> bool:
+    steps, leaves = static_shape(flatten(request.inputs)[0])[0], flatten(request.state)
+    return steps != 0 and bool(leaves) and all(isinstance(leaf, Tensor) for leaf in leaves)
 
 
 def _check_values(request: Request, call: Call) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from unspool.cells.building import Buildable
 from unspool.cells.like import buildable_part, initial_state_of, is_built, start_sequence
 from unspool.cells.rows_first import RowsFirst, has_rows_first, own_layout, plan_owner_of, rows_first
 from unspool.cells.torch_cells import as_cell, made_for_a_call
@@ -152,7 +153,8 @@ def build(cell: Any, step_inputs: Structure, state: Structure) -> None:
     """Builds `cell` for the inputs of one step, if it is not built yet."""
     buildable: Any = buildable_part(cell)
     if buildable is not None:
-        if not buildable.built and (who := recorder()) is not None and who != "FakeTensorMode":
+        makes = not buildable.built and type(buildable).build is not Buildable.build
+        if makes and (who := recorder()) is not None and who != "FakeTensorMode":
             raise RuntimeError(
                 f"{type(buildable).__name__} has no weights yet, and {who} would record how they are made: run the "
                 "loop once before, or give the cell its input_size"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.dynamo import called_as_it_is
+from torch.compiler import is_dynamo_compiling
+
+from unspool.dynamo import as_one_operation, captures
 from unspool.engine import Memory
 from unspool.flags import checks_flags
 from unspool.loops.arguments import Sequences, as_sequences, scope_name
@@ -13,7 +15,7 @@ from unspool.loops.dynamic import to_major
 from unspool.structure import Structure
 
 
-@called_as_it_is
+@captures
 @checks_flags
 def bidirectional_dynamic_rnn(
     cell_fw: Any,
@@ -53,6 +55,25 @@ def bidirectional_dynamic_rnn(
     >>> bool((bw[:, 0] == states[1]).all())
     True
     """
+    if is_dynamo_compiling():
+        return as_one_operation(
+            bidirectional_dynamic_rnn,
+            dict(cell_fw=cell_fw, cell_bw=cell_bw),
+            dict(
+                inputs=inputs,
+                sequence_length=sequence_length,
+                initial_state_fw=initial_state_fw,
+                initial_state_bw=initial_state_bw,
+            ),
+            dict(
+                dtype=dtype,
+                parallel_iterations=parallel_iterations,
+                swap_memory=swap_memory,
+                time_major=time_major,
+                scope=scope,
+                memory=memory,
+            ),
+        )
 
     def sequences(cell: Any, initial_state: Structure, **names: str) -> Sequences:
         return as_sequences(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.dynamo import called_as_it_is
+from torch.compiler import is_dynamo_compiling
+
+from unspool.dynamo import as_one_operation, captures
 from unspool.engine import Memory
 from unspool.flags import check_flag
 from unspool.loops.arguments import as_sequences, scope_name
 from unspool.structure import Structure, map_tensors
 
 
-@called_as_it_is
+@captures
 def dynamic_rnn(
     cell: Any,
     inputs: Structure,
@@ -74,6 +76,20 @@ def dynamic_rnn(
     >>> bool((outputs[1, 2:] == 0).all()), bool((outputs[1, 1] == state.h[1]).all())
     (True, True)
     """
+    if is_dynamo_compiling():
+        return as_one_operation(
+            dynamic_rnn,
+            dict(cell=cell),
+            dict(inputs=inputs, sequence_length=sequence_length, initial_state=initial_state),
+            dict(
+                dtype=dtype,
+                parallel_iterations=parallel_iterations,
+                swap_memory=swap_memory,
+                time_major=time_major,
+                scope=scope,
+                memory=memory,
+            ),
+        )
     check_flag("swap_memory", swap_memory)
     check_flag("time_major", time_major)
     sequences = as_sequences(

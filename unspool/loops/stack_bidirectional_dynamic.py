@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.dynamo import called_as_it_is
+from torch.compiler import is_dynamo_compiling
+
+from unspool.dynamo import as_one_operation, captures
 from unspool.engine import Memory
 from unspool.flags import checks_flags
 from unspool.loops.arguments import scope_name
@@ -13,7 +15,7 @@ from unspool.loops.directions import bidirectional_layers, join
 from unspool.structure import Structure
 
 
-@called_as_it_is
+@captures
 @checks_flags
 def stack_bidirectional_dynamic_rnn(
     cells_fw: list[Any],
@@ -53,6 +55,25 @@ def stack_bidirectional_dynamic_rnn(
     >>> outputs.shape, states_bw[1].shape
     (torch.Size([3, 5, 4]), torch.Size([3, 2]))
     """
+    if is_dynamo_compiling():
+        return as_one_operation(
+            stack_bidirectional_dynamic_rnn,
+            dict(cells_fw=cells_fw, cells_bw=cells_bw),
+            dict(
+                inputs=inputs,
+                sequence_length=sequence_length,
+                initial_states_fw=initial_states_fw,
+                initial_states_bw=initial_states_bw,
+            ),
+            dict(
+                dtype=dtype,
+                parallel_iterations=parallel_iterations,
+                swap_memory=swap_memory,
+                time_major=time_major,
+                scope=scope,
+                memory=memory,
+            ),
+        )
     layers = bidirectional_layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     name = scope_name(scope, "stack_bidirectional_rnn")
     states: list[tuple[Structure, Structure]] = []

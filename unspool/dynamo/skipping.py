@@ -1,4 +1,4 @@
-"""What `torch.compile` does with a loop: it calls it, and compiles what is around it."""
+"""Loops that `torch.compile` calls as they are, while it compiles what is around them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 REASON = (
-    "unspool compiles this loop itself; leave fullgraph=True away, or, to record it, call torch.export.export with "
-    "strict=False"
+    "unspool compiles this loop itself, and only dynamic_rnn and its bidirectional relatives can be one operation of a "
+    "graph: leave fullgraph=True away"
 )
 
 

@@ -1,0 +1,179 @@
+"""A call of a loop in a graph of Dynamo's: the part that Dynamo traces.
+
+Dynamo sees which tensors the loop is given, its cells' weights among them, and one operation on these. Everything else
+about the call, its cells, its options and the containers of its arguments, is kept at its `Site`, by a key that is a
+constant of the graph.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unspool.dynamo.skipping import called_as_it_is
+from unspool.dynamo.structures import decode
+from unspool.structure import Structure
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SUPPORTED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+"""Whether Dynamo hands objects to functions that it takes as constant, and guards their identity."""
+
+
+class Slot(NamedTuple):
+    """Stands in the arguments of a loop for a tensor, by its number."""
+
+    number: int
+
+
+class CellSlot(NamedTuple):
+    """Stands in the arguments of a loop for a cell, by its number."""
+
+    number: int
+
+
+class StepIndexSlot(NamedTuple):
+    """Stands in the arguments of a loop for `StepIndex()`."""
+
+
+def captures(loop: Callable[P, R]) -> Callable[P, R]:
+    """`loop` itself, which Dynamo traces until it calls `as_one_operation`; with an older torch, it calls the loop."""
+    return loop if SUPPORTED else called_as_it_is(loop)
+
+
+def as_one_operation(
+    loop: Callable[..., Any], cells: dict[str, Any], given: dict[str, Structure], options: dict[str, Any]
+) -> Any:
+    """The results of `loop(**cells, **given, **options)`, as one operation of the graph that Dynamo records.
+
+    Where that cannot be, the graph breaks, and the loop is called as it is.
+
+    Args:
+        loop: a loop that returns its outputs, and then states.
+        cells: its arguments that are cells, or lists of cells.
+        given: its arguments that are structures of tensors.
+        options: its other arguments, constants.
+    """
+    each_cell: list[Any] = []
+    tensors: list[Tensor] = []
+    arguments = {name: _cells_placed(value, each_cell) for name, value in cells.items()}
+    if not "" + can_be_captured(torch.compiler.is_exporting(), *each_cell):
+        return _called(loop, {**cells, **given, **options})
+    names = tuple([_weights(cell, tensors) for cell in each_cell])
+    arguments.update({name: _placed(_as_lengths(name, value), tensors) for name, value in given.items()})
+    if not tensors:  # the loop says what it lacks
+        return _called(loop, {**cells, **given, **options})
+    device = tensors[-1].device.type
+    autocast = (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+    memory, rest = options["memory"], _constants(options)
+    key = "" + site_key(loop.__name__, arguments, names, memory, rest, autocast, *each_cell)
+    gradients = torch.is_grad_enabled()
+    wanted = [gradients and each.requires_grad for each in tensors]
+    found: Any = torch.ops.unspool.loop(tensors[-1], tensors, key, wanted)
+    return decode("" + result_program(key), found)
+
+
+@called_as_it_is
+def _called(loop: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    return loop(**arguments)
+
+
+def can_be_captured(exporting: bool, *cells: Any) -> str:
+    """Something if loops over these cells can be operations, else nothing. Dynamo calls it, once a trace."""
+    from unspool.dynamo.obstacles import EXPORT, obstacle
+
+    reasons = (EXPORT if exporting else obstacle(cell) for cell in cells)
+    reason = next((reason for reason in reasons if reason is not None), None)
+    cast(Any, _called)._torchdynamo_disable_msg = reason  # which Dynamo says, if it breaks the graph there
+    return "" if reason is not None else "yes"
+
+
+def site_key(
+    loop: str,
+    arguments: dict[str, Any],
+    names: tuple[tuple[str, ...], ...],
+    memory: Any,
+    options: dict[str, Any],
+    autocast: tuple[str, bool, torch.dtype],
+    *cells: Any,
+) -> str:
+    """The key of a new site. Dynamo calls it, once a trace."""
+    from unspool.dynamo import operation as operation  # which the graph is going to call
+    from unspool.dynamo.site import Site
+
+    return Site.opened(loop, arguments, names, {**options, "memory": memory}, autocast, cells)
+
+
+def result_program(key: str) -> str:
+    """How the results of a site's loop are made of tensors. Dynamo calls it, after the operation was run on fakes."""
+    from unspool.dynamo.site import Site
+
+    return Site.at(key).program
+
+
+for constant in (can_be_captured, site_key, result_program):
+    # `torch._dynamo.assume_constant_result`, without importing the compiler, which takes a second.
+    cast(Any, constant)._dynamo_marked_constant = True
+
+
+def _constants(options: dict[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in options.items() if name != "memory"}
+    found["scope"] = getattr(found["scope"], "name", found["scope"])
+    return found
+
+
+def _cells_placed(value: Any, cells: list[Any]) -> Any:
+    several: Any = value
+    if isinstance(value, list | tuple | nn.ModuleList):
+        return [_cells_placed(each, cells) for each in several]
+    cells.append(several)
+    return CellSlot(len(cells) - 1)
+
+
+def _weights(cell: Any, tensors: list[Tensor]) -> tuple[str, ...]:
+    """The names of a cell's weights, which are put with the tensors."""
+    if not isinstance(cell, nn.Module):
+        return ()
+    for module in cell.modules():
+        getattr(module, "built", True)  # so that Dynamo traces anew when it is
+    weights = {**dict(cell.named_parameters()), **dict(cell.named_buffers())}
+    tensors.extend(weights.values())
+    return tuple(weights)
+
+
+def _as_lengths(name: str, value: Any) -> Any:
+    """A list of lengths as a tensor: its numbers may be other ones at the next call."""
+    lengths: Any = value
+    if name != "sequence_length" or not isinstance(value, list | tuple) or not lengths:
+        return lengths
+    whole = [isinstance(each, int) and not isinstance(each, bool) for each in lengths]
+    return torch.tensor(lengths) if all(whole) else lengths
+
+
+def _placed(part: Structure, tensors: list[Tensor]) -> Structure:
+    """A structure with numbers in the places of its tensors, which are put with the others."""
+    from unspool.loops.step_index import StepIndex
+
+    inner: Any = torch.as_tensor(part) if isinstance(part, np.ndarray) else part
+    if isinstance(inner, Tensor):
+        tensors.append(inner)
+        return Slot(len(tensors) - 1)
+    if isinstance(part, StepIndex):
+        return StepIndexSlot()
+    kind: Any = inner.__class__
+    if kind is dict:
+        return {key: _placed(each, tensors) for key, each in inner.items()}
+    if kind is OrderedDict:
+        return OrderedDict([(key, _placed(each, tensors)) for key, each in inner.items()])
+    if isinstance(inner, tuple) and hasattr(cast(Any, inner), "_fields"):
+        return kind(*[_placed(each, tensors) for each in cast(Any, inner)])
+    if kind is tuple or kind is list:
+        parts = [_placed(each, tensors) for each in cast(Any, inner)]
+        return tuple(parts) if kind is tuple else parts
+    return cast(Any, inner)

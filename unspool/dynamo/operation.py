@@ -1,0 +1,173 @@
+"""The loop as an operation of torch's, `unspool::loop`, with its gradients as another, `unspool::loop_backward`.
+
+    results, and a token if gradients are wanted = loop(operands, key of the site, which operands want gradients)
+
+What runs in it is the loop as it is called without `torch.compile`: by its plan, whose guard is checked at every call,
+or in the plain loop, with the reason said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._guards import detect_fake_mode
+
+from unspool.dynamo.residuals import TOKEN, Residuals, check_sources
+from unspool.dynamo.site import Site
+from unspool.dynamo.skipping import called_as_it_is
+from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
+from unspool.engine.guards.restoring import restored
+
+_C: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+
+
+@called_as_it_is
+def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -> list[Tensor]:
+    """Runs a loop: its results, and a token if gradients are wanted. `like` says to torch on which device."""
+    at = Site.at(site)
+    if not any(wanted):
+        with torch.no_grad():
+            return _promised(at, operands, at.run(operands))
+    with _autograd():
+        given = [each.detach().requires_grad_() if want else each for each, want in zip(operands, wanted, strict=True)]
+        for number, own in at.own_weights().items():
+            if operands[number] is own:  # as the guard of its plan knows it
+                given[number] = operands[number]
+        residuals = Residuals(operands)
+        with residuals.keeping():
+            found = at.run(given)
+        sources = [each for each, want in zip(given, wanted, strict=True) if want]
+        results = at.results(found)
+        if not at.checked:
+            check_sources(at.loop.__name__, results, sources)
+            at.checked = True
+        residuals.finish(sources, results)
+    return [*_promised(at, operands, found), residuals.token()]
+
+
+@called_as_it_is
+def _loop_backward(
+    token: Tensor,
+    operands: list[Tensor],
+    results: list[Tensor],
+    gradients: list[Tensor | None],
+    wanted: list[bool],
+) -> list[Tensor]:
+    """Gradients of the operands that want them, zeros where none arrives."""
+    with _autograd():
+        found = Residuals.of(token).gradients(operands, results, gradients)
+    each = zip(found, _wanted(operands, wanted), strict=True)
+    made = [torch.zeros_like(operand, memory_format=DENSE) if d is None else d.contiguous() for d, operand in each]
+    return _separate(made, [*operands, *results, *(d for d in gradients if d is not None)])
+
+
+DENSE = torch.contiguous_format
+
+
+def _fake_loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -> list[Tensor]:
+    at = Site.at(site)
+    mode: Any = detect_fake_mode(operands)
+    with ExitStack() as stack:
+        stack.enter_context(_as_they_were([reference() for reference in at.cells]))
+        if mode is not None:  # cells may read tensors that are none of their weights
+            before, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+            stack.callback(setattr, mode, "allow_non_fake_inputs", before)
+        with torch.no_grad():
+            found = at.run(operands, no_steps=True)
+    steps, results = at.steps(operands), at.results(found)
+    outputs = at.outputs_among(found)
+    made = [
+        _space(each, steps, at.time_axis) if number < outputs else each.new_empty(each.shape)
+        for number, each in enumerate(results)
+    ]
+    return [*made, torch.empty(1, dtype=TOKEN, device="cpu")] if any(wanted) else made
+
+
+def _fake_loop_backward(
+    token: Tensor,
+    operands: list[Tensor],
+    results: list[Tensor],
+    gradients: list[Tensor | None],
+    wanted: list[bool],
+) -> list[Tensor]:
+    return [operand.new_empty(operand.shape) for operand in _wanted(operands, wanted)]
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, list[Tensor], str, list[bool]], output: list[Tensor]) -> None:
+    _, operands, _, ctx.wanted = inputs
+    ctx.given = len(operands)
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*operands, *output)
+
+
+def _gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[None, list[Tensor | None], None, None]:
+    saved: Sequence[Tensor] = ctx.saved_tensors
+    operands, results, token = list(saved[: ctx.given]), list(saved[ctx.given : -1]), saved[-1]
+    found = iter(torch.ops.unspool.loop_backward(token, operands, results, gradients[:-1], ctx.wanted))
+    return None, [next(found) if want else None for want in ctx.wanted], None, None
+
+
+# A cell may draw random numbers: whoever runs a loop again, to have its activations a second time, restores them.
+_RANDOM = (torch.Tag.nondeterministic_seeded,)
+loop: Any = torch.library.custom_op("unspool::loop", _loop, mutates_args=(), tags=_RANDOM)
+loop.register_fake(_fake_loop)
+loop.register_autograd(_gradients, setup_context=_keep)
+loop_backward: Any = torch.library.custom_op("unspool::loop_backward", _loop_backward, mutates_args=())
+loop_backward.register_fake(_fake_loop_backward)
+
+
+@contextmanager
+def _autograd() -> Generator[None, None, None]:
+    """Records for autograd inside of an operation, where torch has turned that off."""
+    key, included, excluded = _C.DispatchKey, _C._dispatch_tls_local_include_set(), _C._dispatch_tls_local_exclude_set()
+    for each in (key.AutogradFunctionality, key.AutogradOther, key.AutogradNestedTensor, key.ADInplaceOrView):
+        excluded = excluded.remove(each)
+    with _C._ForceDispatchKeyGuard(included, excluded), torch.enable_grad():
+        yield
+
+
+@contextmanager
+def _as_they_were(cells: Sequence[Any]) -> Generator[None, None, None]:
+    """Puts back what cells keep for a sequence: tensors without values would stay there."""
+    with ExitStack() as stack:
+        for cell in cells:
+            try:
+                stack.enter_context(restored(Fingerprint(cell)))
+            except CannotGuardError:
+                continue
+        yield
+
+
+def _promised(at: Site, operands: Sequence[Tensor], found: Any) -> list[Tensor]:
+    """Results laid out as the fakes are: outputs with time first in memory, states dense; none shares memory."""
+    outputs, results = at.outputs_among(found), [each.detach() for each in at.results(found)]
+    for number, each in enumerate(results):
+        if number < outputs and at.time_axis:
+            results[number] = each.transpose(0, 1).contiguous().transpose(0, 1)
+        else:
+            results[number] = each.contiguous()
+    return _separate(results, operands)
+
+
+def _separate(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tensor]:
+    """`tensors`, copied where one shares memory with another, or with one before it."""
+    seen, made = {each.untyped_storage().data_ptr() for each in others} - {0}, list[Tensor]()
+    for each in tensors:
+        memory = each.untyped_storage().data_ptr()
+        made.append(each.clone() if memory in seen else each)
+        seen.add(memory)
+    return made
+
+
+def _space(like: Tensor, steps: Any, time_axis: int) -> Tensor:
+    if not time_axis:
+        return like.new_empty((steps, *like.shape[1:]))
+    return like.new_empty((steps, like.shape[0], *like.shape[2:])).transpose(0, 1)
+
+
+def _wanted(operands: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor]:
+    return [operand for operand, want in zip(operands, wanted, strict=True) if want]

@@ -1,0 +1,171 @@
+"""What the operation of a loop keeps for its backward pass, behind one small tensor.
+
+How many residuals there are, and how large, depends on lengths and on the numbers of rows and steps, so no graph can
+have them as tensors of known shapes. It has a token: a tensor whose memory belongs to a `Residuals`, which lives as
+long as something in the graph, or autograd, holds the token.
+
+Operands and results are not kept: a compiler may reuse their memory as soon as it thinks that nobody reads it. The
+backward pass gets them again, from the graph, and views of them are taken anew.
+"""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
+
+TOKEN = torch.int64
+"""The dtype of a token: one number, on the CPU."""
+
+
+class Residuals(bytearray):
+    """The autograd graph of a call of a loop, less its operands and results."""
+
+    _alive: weakref.WeakValueDictionary[int, Residuals] = weakref.WeakValueDictionary()
+
+    def __init__(self, operands: Sequence[Tensor]) -> None:
+        super().__init__(struct.pack("q", id(self)))
+        self._alive[id(self)] = self
+        self._lent = _Lent(operands)
+        self._edges: list[Any] = []
+        self._sources: list[Tensor] = []
+
+    @classmethod
+    def of(cls, token: Tensor) -> Residuals:
+        """Those behind a token."""
+        return cls._alive[int(token)]
+
+    def token(self) -> Tensor:
+        """The tensor that keeps them alive."""
+        return torch.frombuffer(self, dtype=TOKEN)
+
+    def keeping(self) -> saved_tensors_hooks:
+        """Where the loop has to run."""
+        # Autograd's graph holds these hooks, and this object holds the graph: they must not hold it.
+        return saved_tensors_hooks(self._lent.pack, self._lent.unpack)
+
+    def finish(self, sources: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+        """Takes what has gradients and the results of the loop, and lets go of the operands."""
+        self._sources = list(sources)
+        self._edges = [get_gradient_edge(each) if each.requires_grad else None for each in results]
+        self._lent.finish(results)
+
+    def gradients(
+        self,
+        operands: Sequence[Tensor],
+        results: Sequence[Tensor],
+        gradients: Sequence[Tensor | None],
+    ) -> list[Tensor | None]:
+        """Gradients of the sources of the loop, given its operands and results again."""
+        sources = self._sources
+        first = {id(each): number for number, each in reversed(list(enumerate(sources)))}
+        ends = [(e, d) for e, d in zip(self._edges, gradients, strict=True) if e is not None and d is not None]
+        if not ends:
+            return [None] * len(sources)
+        with self._lent.again([*operands, *results]):
+            found = torch.autograd.grad(
+                [edge for edge, _ in ends], sources, [d for _, d in ends], retain_graph=True, allow_unused=True
+            )
+        # A weight that stands among them twice has its gradient once.
+        return [each if first[id(sources[k])] == k else None for k, each in enumerate(found)]
+
+
+@dataclass
+class _Saved:
+    """A tensor that autograd saved: itself, or a view of the operand or result with that number."""
+
+    tensor: Tensor | None
+    place: tuple[int, tuple[int, ...], tuple[int, ...], int] | None = None
+
+
+class _Lent:
+    """Operands, then results: there while the loop runs, and while its gradients are computed."""
+
+    def __init__(self, operands: Sequence[Tensor]) -> None:
+        self._tensors = [each.detach() for each in operands]
+        self._strides = [each.stride() for each in operands]
+        self._saved: list[_Saved] = []
+
+    def finish(self, results: Sequence[Tensor]) -> None:
+        """Takes the results, and lets go of all."""
+        self._strides += [each.stride() for each in results]
+        self._tensors += [each.detach() for each in results]
+        for each in self._saved:
+            if each.tensor is not None and (place := self._place(each.tensor)) is not None:
+                each.tensor, each.place = None, place
+        self._tensors, self._saved = [], []
+
+    @contextmanager
+    def again(self, tensors: Sequence[Tensor]) -> Generator[None, None, None]:
+        """Has the same tensors for a while, wherever they are now."""
+        self._tensors = [_strided(each, stride) for each, stride in zip(tensors, self._strides, strict=True)]
+        try:
+            yield
+        finally:
+            self._tensors = []
+
+    def pack(self, tensor: Tensor) -> _Saved:
+        """What autograd keeps for a tensor."""
+        place = self._place(tensor)
+        saved = _Saved(tensor) if place is None else _Saved(None, place)
+        self._saved.append(saved)
+        return saved
+
+    def unpack(self, saved: _Saved) -> Tensor:
+        """The tensor again."""
+        if saved.place is None:
+            assert saved.tensor is not None
+            return saved.tensor
+        number, size, stride, offset = saved.place
+        given = self._tensors[number]
+        return given.as_strided(size, stride, given.storage_offset() + offset)
+
+    def _place(self, tensor: Tensor) -> tuple[int, tuple[int, ...], tuple[int, ...], int] | None:
+        """Where a tensor is in an operand or a result, if it is in one."""
+        memory = tensor.untyped_storage().data_ptr()
+        for number, whole in enumerate(self._tensors):
+            if not memory or whole.untyped_storage().data_ptr() != memory or whole.dtype != tensor.dtype:
+                continue
+            offset: Any = tensor.storage_offset() - whole.storage_offset()
+            if offset >= 0 and offset + _extent(tensor) <= _extent(whole):
+                return number, tuple(tensor.shape), tensor.stride(), offset
+        return None
+
+
+def check_sources(loop: str, results: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Raises `RuntimeError` if gradients of results reach weights that are not among the sources."""
+    known = {id(each) for each in sources}
+    waiting = [each.grad_fn for each in results if each.grad_fn is not None]
+    seen = set(waiting)
+    while waiting:
+        node: Any = waiting.pop()
+        reached = getattr(node, "variable", None)
+        if reached is not None and id(reached) not in known:
+            raise RuntimeError(
+                f"the cell of {loop} reads a weight of shape {list(reached.shape)} that is none of its parameters, so "
+                "that torch.compile would lose its gradient: register it in the cell"
+            )
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+
+
+def _extent(tensor: Tensor) -> int:
+    """The elements of memory from the first to the last one of a tensor."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def _strided(tensor: Tensor, stride: tuple[int, ...]) -> Tensor:
+    """`tensor` with these strides, as it had them when views of it were saved."""
+    tensor = tensor.detach()
+    if tensor.stride() == stride:
+        return tensor
+    return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype, device=tensor.device).copy_(tensor)

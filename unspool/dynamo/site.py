@@ -1,0 +1,172 @@
+"""Sites: what the graphs of Dynamo's do not say about the calls of loops in them."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import stateless
+
+from unspool.dynamo.capture import CellSlot, Slot, StepIndexSlot
+from unspool.dynamo.structures import encode
+from unspool.loops.step_index import StepIndex
+from unspool.structure import Structure, map_structure
+
+swapped: Any = stateless  # whose private function is what functional_call does, without the call
+_sites: dict[str, Site] = {}
+_numbers = itertools.count()
+
+
+@dataclass
+class Site:
+    """A call of a loop in a graph: everything but its tensors.
+
+    Args:
+        loop: the loop, which returns its outputs, and then states.
+        arguments: its arguments, with slots in the places of tensors and cells.
+        names: the names of the weights of each cell, which are the first operands.
+        options: its other arguments.
+        autocast: the device, whether autocast is on, and its dtype.
+        cells: the cells, as long as they live.
+        program: how its results are made of tensors, once that is known.
+        checked: whether it is known that all gradients reach operands.
+    """
+
+    loop: Callable[..., Any]
+    arguments: dict[str, Any]
+    names: tuple[tuple[str, ...], ...]
+    options: dict[str, Any]
+    autocast: tuple[str, bool, torch.dtype]
+    cells: list[weakref.ref[Any]] = field(default_factory=list)
+    program: str = ""
+    checked: bool = False
+
+    @staticmethod
+    def opened(
+        loop: str,
+        arguments: dict[str, Any],
+        names: tuple[tuple[str, ...], ...],
+        options: dict[str, Any],
+        autocast: tuple[str, bool, torch.dtype],
+        cells: Sequence[Any],
+    ) -> str:
+        """The key of a new site."""
+        import unspool
+
+        # Another key for every trace: of two equal calls in a graph, each draws its own random numbers.
+        key = f"{loop} {next(_numbers)}"
+        site = Site(getattr(unspool, loop), arguments, names, options, autocast)
+        site.cells += [weakref.ref(cell, lambda _: _sites.pop(key, None)) for cell in cells]
+        _sites[key] = site
+        return key
+
+    @staticmethod
+    def at(key: str) -> Site:
+        """The site with this key.
+
+        Raises:
+            RuntimeError: if its cells are gone, or were in another process.
+        """
+        if key not in _sites:
+            raise RuntimeError(f"the cell of {key.split()[0]} in this compiled graph does not live any more")
+        return _sites[key]
+
+    @property
+    def time_axis(self) -> int:
+        """The axis of time in inputs and outputs."""
+        return 0 if self.options["time_major"] else 1
+
+    def run(self, operands: Sequence[Tensor], *, no_steps: bool = False) -> Structure:
+        """The loop on these operands, or on none of the steps."""
+        cells = [reference() for reference in self.cells]
+        arguments = {name: _filled(each, operands, cells) for name, each in self.arguments.items()}
+        if no_steps:
+            arguments["inputs"] = map_structure(self._without_steps, arguments["inputs"])
+        device, enabled, dtype = self.autocast
+        with self._reading(cells, operands), torch.autocast(device, dtype, enabled=enabled):
+            return self.loop(**arguments, **self.options)
+
+    def steps(self, operands: Sequence[Tensor]) -> Any:
+        """The number of steps."""
+        slots = [slot for slot in _slots(self.arguments["inputs"]) if operands[slot.number].dim() > self.time_axis]
+        return operands[slots[0].number].shape[self.time_axis] if slots else 0
+
+    def results(self, found: Structure) -> list[Tensor]:
+        """The tensors of the loop's results, outputs first.
+
+        Raises:
+            RuntimeError: if they come in other containers than when the graph was recorded.
+        """
+        leaves, program = encode(found)
+        self.program = self.program or program
+        if program != self.program:
+            raise RuntimeError(
+                f"{self.loop.__name__} returns other containers than when torch.compile recorded it: call "
+                "torch.compiler.reset() after changing what a cell returns"
+            )
+        return leaves
+
+    def outputs_among(self, found: Structure) -> int:
+        """How many of the results are outputs."""
+        return len(encode(found[0])[0])
+
+    def own_weights(self) -> dict[int, Tensor | None]:
+        """The weights that the cells have now, by the numbers of their operands."""
+        cells: list[Any] = [reference() for reference in self.cells]
+        own = [weights_by_name(cell) if names else {} for cell, names in zip(cells, self.names, strict=True)]
+        return dict(enumerate(each.get(name) for each, names in zip(own, self.names, strict=True) for name in names))
+
+    def _without_steps(self, leaf: Any) -> Any:
+        return leaf.narrow(self.time_axis, 0, 0) if isinstance(leaf, Tensor) and leaf.dim() > self.time_axis else leaf
+
+    @contextmanager
+    def _reading(self, cells: Sequence[Any], operands: Sequence[Tensor]) -> Generator[None, None, None]:
+        """Lets cells read the operands as their weights, where they are not their own."""
+        remaining = iter(operands)
+        with ExitStack() as stack:
+            for cell, names in zip(cells, self.names, strict=True):
+                given = dict(zip(names, remaining, strict=False))
+                if not given:
+                    continue
+                own = weights_by_name(cell)
+                others = {name: each for name, each in given.items() if each is not own.get(name)}
+                if others:
+                    stack.enter_context(swapped._reparametrize_module(cell, others, tie_weights=True))
+            yield
+
+
+def weights_by_name(cell: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers, as `as_one_operation` lists them."""
+    return {**dict(cell.named_parameters()), **dict(cell.named_buffers())}
+
+
+def _filled(part: Structure, operands: Sequence[Tensor], cells: Sequence[Any]) -> Structure:
+    """The arguments with tensors and cells in their slots."""
+    inner: Any = part
+    if isinstance(part, Slot):
+        return operands[part.number]
+    if isinstance(part, CellSlot):
+        return cells[part.number]
+    if isinstance(part, StepIndexSlot):
+        return StepIndex()
+    make: Any = inner.__class__
+    if isinstance(part, dict):
+        return make((key, _filled(each, operands, cells)) for key, each in inner.items())
+    if isinstance(part, tuple | list):
+        filled = [_filled(each, operands, cells) for each in inner]
+        return make(*filled) if hasattr(make, "_fields") else make(filled)
+    return inner
+
+
+def _slots(part: Structure) -> list[Slot]:
+    if type(part) is Slot:
+        return [part]
+    inner: Any = part
+    children: Any = inner.values() if isinstance(part, dict) else inner if isinstance(part, tuple | list) else ()
+    return [slot for each in children for slot in _slots(each)]
