@@ -13,6 +13,7 @@ from torch import Tensor
 
 from unspool import explain
 from unspool.engine.emit.cpp import emitter
+from unspool.engine.emit.cpp.libraries.kernels import Kernels
 from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.ir.program import Value
 
@@ -26,6 +27,9 @@ class Joined(Module):
 
     def add(self, name: str, body: str) -> str:
         return self._together.add(self._prefix + name, body)
+
+    def need(self, *kernels: Kernels) -> None:
+        self._together.need(*kernels)
 
     def start(self) -> None:
         """All start together."""
