@@ -24,9 +24,9 @@ from unspool.loops.lengths import (
     in_the_other_order,
     reverse_sequence,
 )
-from unspool.loops.profiling import profiled
 from unspool.loops.step_index import StepIndex, counted, first_tensor, with_numbers
 from unspool.loops.tensors import as_tensor, as_tensors
+from unspool.profiling import profiled
 from unspool.sizes import UNKNOWN, axis_of_layers, check_sizes
 from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure, map_tensors, unflatten_as
 from unspool.tracers import recorder, static_shape
@@ -48,7 +48,7 @@ class Sequences(Request):
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
         self._begin()
         with profiled(scope):
-            outputs, state = entry.run(self)
+            outputs, state = entry.run(self, scope)
         return outputs, own_layout(state, self.axes)
 
     def run_reversed(self, scope: str) -> tuple[Structure, Structure]:
