@@ -171,7 +171,11 @@ def test_weights_that_are_replaced_one_by_one_are_made_where_they_were_put() -> 
     stays, moves = cell, copy.deepcopy(cell)
     stays.build(DEPTH)
     assert all(weight.is_meta and not weight.requires_grad for weight in stays.parameters())
-    unspool.dynamic_rnn(moves, X, LENGTHS, dtype=torch.float32)  # which says where
+    with pytest.raises(
+        RuntimeError, match=r"GRUCell: .* is on the meta device.*made on cpu: call to_empty\(device='cpu'\)"
+    ):
+        unspool.dynamic_rnn(moves, X, LENGTHS, dtype=torch.float32)
+    unspool.dynamic_rnn(moves.to_empty(device="cpu"), X, LENGTHS, dtype=torch.float32)
     assert all(weight.device.type == "cpu" for weight in moves.parameters())
 
 

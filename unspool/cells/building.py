@@ -99,6 +99,12 @@ class Buildable(nn.Module):
                 where["device"] = weight.device  # put there by itself, as a library that wants no memory used does
             with torch.no_grad():
                 values = torch.empty(tuple(shape), **where)
+                if weight.is_meta and not values.is_meta:
+                    kind, place = type(self).__name__, values.device
+                    raise RuntimeError(
+                        f"{kind}: the weight {name!r} is on the meta device, which has no memory, but is to be made on "
+                        f"{place}: call to_empty(device={str(place)!r}) on the model before"
+                    )
                 # TensorFlow's initialisers return a tensor, torch's fill the one they are given.
                 filled = initializer(values)
                 weight.materialize(tuple(shape), **where)
