@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TENSORFLOW := .venv-tensorflow
 TENSORFLOW_READY := $(TENSORFLOW)/.ready
+ECOSYSTEM := .venv-ecosystem
+ECOSYSTEM_READY := $(ECOSYSTEM)/.ready
 CASES ?= 240
 CELLS ?= 1000
 
@@ -13,7 +15,7 @@ CELLS ?= 1000
 TESTING := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST := $(TESTING) $(BIN)/python -m pytest -n auto --dist loadfile --durations=10
 
-.PHONY: demo test tests check bench conformance soak clean
+.PHONY: demo test tests check bench conformance ecosystem soak clean
 
 demo: $(READY)
 	$(BIN)/python examples/character_model.py
@@ -46,6 +48,9 @@ conformance: $(READY) $(TENSORFLOW_READY)
 	$(BIN)/python conformance/compare_checkpoints.py build/conformance/checkpoints --out build/conformance/written
 	$(TENSORFLOW)/bin/python conformance/checkpoints.py --restore build/conformance/written
 
+ecosystem: $(ECOSYSTEM_READY)
+	$(TESTING) $(ECOSYSTEM)/bin/python -m pytest tests/ecosystem
+
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
@@ -57,5 +62,10 @@ $(TENSORFLOW_READY): conformance/requirements.txt
 	$(TENSORFLOW)/bin/pip install --quiet --disable-pip-version-check -r conformance/requirements.txt
 	touch $@
 
+$(ECOSYSTEM_READY): tests/ecosystem/requirements.txt requirements.txt
+	$(PYTHON) -m venv $(ECOSYSTEM)
+	$(ECOSYSTEM)/bin/pip install --quiet --disable-pip-version-check -r tests/ecosystem/requirements.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(TENSORFLOW) build demo-output
+	rm -rf $(VENV) $(TENSORFLOW) $(ECOSYSTEM) build demo-output

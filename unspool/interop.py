@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from unspool.cells.building import UnbuiltWeight
 from unspool.cells.like import assert_like_rnncell, variables_of
+from unspool.cells.unbuilt import UnbuiltWeight
 
 
 def tf_variables(cell: Any, scope: Any = "rnn") -> dict[str, Tensor]:

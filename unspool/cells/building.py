@@ -7,12 +7,13 @@ import inspect
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
+from unspool.cells.unbuilt import UnbuiltWeight
 from unspool.wrapped import check_not_wrapped
 
 Initializer: TypeAlias = Callable[[Tensor], Any]
@@ -95,8 +96,16 @@ class Buildable(nn.Module):
             self.declare_weights(name)
         weight: Any = self._parameters[name]
         if isinstance(weight, UnbuiltWeight):
+            if where.get("device") is None and weight.is_meta:
+                where["device"] = weight.device  # put there by itself, as a library that wants no memory used does
             with torch.no_grad():
                 values = torch.empty(tuple(shape), **where)
+                if weight.is_meta and not values.is_meta:
+                    kind, place = type(self).__name__, values.device
+                    raise RuntimeError(
+                        f"{kind}: the weight {name!r} is on the meta device, which has no memory, but is to be made on "
+                        f"{place}: call to_empty(device={str(place)!r}) on the model before"
+                    )
                 # TensorFlow's initialisers return a tensor, torch's fill the one they are given.
                 filled = initializer(values)
                 weight.materialize(tuple(shape), **where)
@@ -144,58 +153,6 @@ class Buildable(nn.Module):
             if isinstance(weight, UnbuiltWeight) and loaded is not None and not isinstance(loaded, UnbuiltWeight):
                 weight.materialize(tuple(loaded.shape), **self.placement(loaded.dtype))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-
-UNBUILT = (
-    "its cell learns the size of its inputs at first use. Give the cell its input_size, call cell.build(input_size), "
-    "RNN(cell).materialize(x), or run it once before"
-)
-
-
-class UnbuiltWeight(UninitializedParameter):
-    """A weight without its shape; a torch `UninitializedParameter` that can also be saved, frozen and pickled.
-
-    It becomes an ordinary parameter, the same object, when its module is built: an optimiser that holds it goes on.
-    """
-
-    def detach(self) -> UnbuiltWeight:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Itself: there is nothing to cut off yet, and `state_dict` detaches what it stores."""
-        return self
-
-    def requires_grad_(self, mode: bool = True) -> UnbuiltWeight:
-        """Freezes or thaws the weight before it is made."""
-        self.requires_grad = mode
-        return self
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        try:
-            return cast(Any, super()).__torch_function__(func, types, args, kwargs)
-        except ValueError as error:
-            name = getattr(func, "__name__", str(func))
-            raise ValueError(f"{name} of a weight that has no shape yet: {UNBUILT}") from error
-
-    @property
-    def shape(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """There is none: whoever asks, `fully_shard` say, comes too early."""
-        raise RuntimeError(f"the weight has no shape yet: {UNBUILT}")
-
-    @classmethod
-    def unmake(cls, weight: Any) -> None:
-        """Takes the shape of a weight away again: the reverse of `materialize`."""
-        weight.data = weight.data.new_empty(0)
-        weight.__class__ = cls
-
-    def bfloat16(self, *args: Any, **kwargs: Any) -> Any:
-        """Converted, as torch's lazy parameters are to every other dtype."""
-        return self.to(torch.bfloat16)
-
-    def __reduce_ex__(self, proto: Any) -> Any:
-        return type(self), (self.requires_grad, self.device, self.dtype)
-
-
-# So that `torch.load` reads the state_dict of an unbuilt module.
-torch.serialization.add_safe_globals([UnbuiltWeight])
 
 
 def _build_once(build: Callable[..., None]) -> Callable[..., None]:

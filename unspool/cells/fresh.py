@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from unspool.cells.building import Buildable, UnbuiltWeight
+from unspool.cells.building import Buildable
+from unspool.cells.unbuilt import UnbuiltWeight
 
 
 def reset(module: Any) -> None:
@@ -49,6 +50,17 @@ def reset_modules(module: Any) -> None:
         again()
 
 
+def reset_any(cell: Any) -> None:
+    """Draws the weights of a cell anew, whoever made it; one that is no module has none.
+
+    Raises:
+        NotImplementedError: if nobody knows how.
+    """
+    if isinstance(cell, nn.Module):
+        again: Any = getattr(cell, "reset_parameters", None)
+        reset_modules(cell) if again is None else again()
+
+
 def mirrored(cell: Any) -> Any:
     """Another cell like this one, with weights of its own.
 
@@ -57,9 +69,7 @@ def mirrored(cell: Any) -> Any:
     """
     other = copy.deepcopy(cell)
     try:
-        if isinstance(cell, nn.Module):
-            again: Any = getattr(other, "reset_parameters", None)
-            reset_modules(other) if again is None else again()
+        reset_any(other)
     except NotImplementedError as error:
         raise TypeError(
             f"bidirectional=True makes a second {type(cell).__name__} with weights of its own, but {error}: write "

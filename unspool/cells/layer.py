@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unspool.cells.building import Initializer, UnbuiltWeight
+from unspool.cells.building import Initializer
 from unspool.cells.cell import RNNCell
+from unspool.cells.unbuilt import UnbuiltWeight
 from unspool.dtypes import may_mix
 from unspool.flags import checks_flags
 from unspool.sizes import UNKNOWN, axis_of_layers

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.cells.building import Buildable, UnbuiltWeight
+from unspool.cells.building import Buildable
 from unspool.cells.like import buildable_part
+from unspool.cells.unbuilt import UnbuiltWeight
 from unspool.checkpoints.layout import Layout, Shape, converted
 from unspool.interop import tf_variables
 

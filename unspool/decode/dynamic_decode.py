@@ -15,7 +15,7 @@ from unspool.dynamo import called_as_it_is
 from unspool.engine import Options
 from unspool.flags import checks_flags
 from unspool.loops.arguments import check_parallel_iterations, scope_name
-from unspool.loops.profiling import profiled
+from unspool.profiling import profiled
 from unspool.step import attach, gradient_sources
 from unspool.structure import Structure, describe, map_structure
 from unspool.tracers import constant, has_values, obstacle

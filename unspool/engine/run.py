@@ -29,18 +29,18 @@ from unspool.structure import Structure, flatten, map_structure, map_tensors, un
 from unspool.tracers import recorder, static_shape
 
 
-def run(request: Request) -> tuple[Structure, Structure]:
+def run(request: Request, scope: str = "rnn") -> tuple[Structure, Structure]:
     """Runs a cell over time-major inputs; returns its outputs, time-major, and its final state.
 
         for t in range(max(lengths)):
             output[t], state = cell(inputs[t], state)      # for the rows with t < lengths
 
-    The request is valid; that is the caller's part.
+    The request is valid; that is the caller's part. `scope` names what a profiler shows of it.
     """
     if recorder() == "torch.export" and _can_be_scanned(request):
         return scanned.run(request.cell, request.inputs, request.lengths, request.state, request.output_dtype)
     try:
-        call, tensors = prepare(request)
+        call, tensors = prepare(request, scope)
     except CannotPlanError as error:
         fall_back(request.subject, "runs in the plain loop, one step after another", error.reason)
         return _run_plain(request)
@@ -103,7 +103,7 @@ def _say_interpreted(cell: Any, call: Call) -> None:
             fall_back(cell, "is interpreted, not compiled", reason)
 
 
-def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
+def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor]]:
     """A plan with everything that it needs to run, and the tensors that it runs on.
 
     Raises:
@@ -139,6 +139,7 @@ def prepare(request: Request) -> tuple[Call, Sequence[Tensor]]:
         ready.constants,
         _replay(request, ready, layout, steps) if adjoint else None,
         ends,
+        scope,
     )
     call.start()  # which may still find a reason
     if not options.parallel_iterations and call.largest_beside >= LARGE_ROW:

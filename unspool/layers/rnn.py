@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from unspool.cells.fresh import mirrored
+from unspool.cells.fresh import mirrored, reset_any
 from unspool.cells.rows_first import RowsFirst, has_rows_first, own_layout, rows_first
 from unspool.cells.torch_cells import as_cell
 from unspool.engine import Explanation, Memory, check_memory
@@ -187,6 +187,21 @@ class RNN(nn.Module):
                 with torch.no_grad():
                     _with_rows_first(cell)(step, state)
         return self
+
+    def reset_parameters(self) -> None:
+        """Draws the weights of the cells anew, in place; a learned initial state is zero again.
+
+        >>> from unspool import RNN, GRUCell
+        >>> with torch.device("meta"):
+        ...     layer = RNN(GRUCell(4, input_size=3), initial_state="learned")
+        >>> layer.to_empty(device="cpu").reset_parameters()
+        >>> layer(torch.zeros(1, 2, 3))[0].shape
+        torch.Size([1, 2, 4])
+        """
+        for k, cell in enumerate(self._cells):
+            reset_any(cell)
+            if (learned := self._learned(k)) is not None:
+                learned.reset_parameters()
 
     def extra_repr(self) -> str:
         """The options that differ from what they are by default."""

@@ -100,6 +100,11 @@ class Stack(nn.Module):
                 x, _ = layer(x)
         return self
 
+    def reset_parameters(self) -> None:
+        """Draws the weights of all layers anew, in place, as `RNN.reset_parameters` does."""
+        for layer in self._layers:
+            layer.reset_parameters()
+
     def extra_repr(self) -> str:
         """The options that differ from what they are by default."""
         given = {"dropout": (self.dropout, 0.0), "batch_first": (self.batch_first, True)}

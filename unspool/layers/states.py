@@ -45,7 +45,10 @@ class LearnedState(nn.Module):
 
     def rows(self, count: int, device: Any) -> Structure:
         """The learned row, so many times."""
-        return map_structure(lambda leaf: leaf.to(device).expand(count, *leaf.shape), self._row())
+        row = self._row()
+        if not torch.is_grad_enabled():  # where a view of a parameter still says that it requires a gradient
+            row = map_structure(lambda leaf: leaf.detach(), row)
+        return map_structure(lambda leaf: leaf.to(device).expand(count, *leaf.shape), row)
 
     def rows_like(self, state: Structure) -> Structure:
         """The learned row, for every row of a state."""

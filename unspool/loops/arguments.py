@@ -25,9 +25,9 @@ from unspool.loops.lengths import (
     in_the_other_order,
     reverse_sequence,
 )
-from unspool.loops.profiling import profiled
 from unspool.loops.step_index import StepIndex, counted, first_tensor, with_numbers
 from unspool.loops.tensors import as_tensor, as_tensors
+from unspool.profiling import profiled
 from unspool.sizes import UNKNOWN, axis_of_layers, check_sizes
 from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure, map_tensors, unflatten_as
 from unspool.tracers import recorder, static_shape
@@ -50,12 +50,12 @@ class Sequences(Request):
         """Runs the cell through time; outputs are time-major. `scope` names a profiler range."""
         self._build()
         with profiled(scope):
-            outputs, state = run_wrapped(self, Sequences._run)
+            outputs, state = run_wrapped(self, lambda each: each._run(scope))
         return outputs, own_layout(state, self.axes)
 
-    def _run(self) -> tuple[Structure, Structure]:
+    def _run(self, scope: str) -> tuple[Structure, Structure]:
         start_sequence(self.cell)
-        return entry.run(self)
+        return entry.run(self, scope)
 
     def run_reversed(self, scope: str) -> tuple[Structure, Structure]:
         """Runs the cell from the end of each sequence to its start; outputs are in the order of the inputs."""

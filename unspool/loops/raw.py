@@ -15,9 +15,9 @@ from unspool.dynamo import called_as_it_is
 from unspool.engine import entry
 from unspool.flags import checks_flags
 from unspool.loops.arguments import as_rows_first, begin, check_parallel_iterations, check_state_rows, scope_name
-from unspool.loops.profiling import profiled
 from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.outputs import Outputs
+from unspool.profiling import profiled
 from unspool.sizes import UNKNOWN, check_sizes, shape_of
 from unspool.step import checked, checked_like, select_rows, step
 from unspool.structure import Structure, check_same_structure, flatten, is_leaf, map_structure, unflatten_as

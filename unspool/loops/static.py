@@ -15,9 +15,9 @@ from unspool.dynamo import called_as_it_is
 from unspool.engine import entry
 from unspool.loops.arguments import as_output_dtype, as_rows_first, as_state, begin, check_state_rows, scope_name
 from unspool.loops.lengths import as_lengths, check_lengths_fit, check_one_length_a_row, reverse_sequence
-from unspool.loops.profiling import profiled
 from unspool.loops.step_index import StepIndex, at_step, counted, first_tensor
 from unspool.loops.tensors import as_tensor
+from unspool.profiling import profiled
 from unspool.sizes import UNKNOWN
 from unspool.step import CheckedCell, Rows, attach, gradient_sources, step
 from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure, map_tensors, unflatten_as

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.activations import as_activation
-from unspool.cells.building import UnbuiltWeight
 from unspool.cells.layer import check_matrix, check_reuse, check_same_dtype, check_units, check_width, glorot_uniform
 from unspool.cells.like import variables_of
+from unspool.cells.unbuilt import UnbuiltWeight
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.flags import checks_flags
 from unspool.structure import Structure

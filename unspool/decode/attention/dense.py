@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.cells.building import Buildable, UnbuiltWeight
+from unspool.cells.building import Buildable
 from unspool.cells.layer import check_units, check_width, glorot_uniform
+from unspool.cells.unbuilt import UnbuiltWeight
 
 
 class Dense(Buildable):

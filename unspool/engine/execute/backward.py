@@ -67,7 +67,8 @@ class Backward:
                 running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
                 places = call.places(self._d_inputs, begin, end)
                 known = self._known(residuals, begin, end)
-                new, values = bound.run(known, running, Steps(counts, reverse=True, into=places))
+                steps = Steps(counts, reverse=True, into=places, scope=call.scope)
+                new, values = bound.run(known, running, steps)
                 carried = beside(new, carried) if layout.sorted else new
                 self._adjoint.add_sums(sums, values)
                 self._collect(values, places, begin, end)

@@ -30,6 +30,7 @@ class Call:
         constants: the tensors that the step uses besides weights.
         replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients, if there are any.
         ends: a bit for each of the results, outputs before final states, that has a gradient.
+        scope: the name of the loop, for a profiler.
     """
 
     plan: Plan
@@ -42,6 +43,7 @@ class Call:
     constants: Values
     replay: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None
     ends: int
+    scope: str
 
     @property
     def schedule(self) -> Schedule:

@@ -15,6 +15,7 @@ from unspool.engine.ir.program import lower_part
 from unspool.engine.partition.residuals import row_bytes
 from unspool.engine.partition.split import Part
 from unspool.engine.rows.labels import SHARED, Axis, Label
+from unspool.profiling import profiled
 
 Values = dict[fx.Node, Tensor]
 """Tensors by the node of the plan's graph that they are values of."""
@@ -67,12 +68,14 @@ class Steps:
         reverse: whether time runs backwards.
         into: tensors for values of the core to be written to.
         owned: whether what is carried may be changed in place, because nobody else looks at it.
+        scope: the name of the loop, for a profiler.
     """
 
     counts: Counts
     reverse: bool = False
     into: Values | None = None
     owned: bool = False
+    scope: str = "step"
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ class Bound:
         streamed = [values[node] for node in parts.streamed]
         targets = None if steps.into is None else [steps.into.get(node) for node in core.outputs]
         chunk = Chunk(steps.counts, streamed, carried, steps.reverse, targets, steps.owned)
-        new, emitted = parts.core(self.prepared, chunk)
+        with profiled(steps.scope, "adjoint core" if steps.reverse else "core", parts.emitter.name):
+            new, emitted = parts.core(self.prepared, chunk)
         values.update(zip(core.outputs, emitted, strict=True))
         values.update(parts.after(rows, values, self.after))
         return new, values

@@ -1,0 +1,1 @@
+"""Libraries around torch, each with a small model that is trained, saved and loaded."""
