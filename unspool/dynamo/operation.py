@@ -109,9 +109,8 @@ def _gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[None, list[Ten
     return None, [next(found) if want else None for want in ctx.wanted], None, None
 
 
-_library = torch.library.Library(
-    "unspool", "DEF"
-)  # without the checks of custom_op, which take a tenth of a millisecond
+# Not by custom_op, whose checks at every call take a tenth of a millisecond.
+_library = torch.library.Library("unspool", "DEF")
 # A cell may draw random numbers: whoever runs a loop again, to have its activations a second time, restores them.
 _library.define(
     "loop(Tensor like, Tensor[] operands, str site, bool[] wanted) -> Tensor[]",
