@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import torch
@@ -26,20 +26,9 @@ SUPPORTED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2,
 """Whether Dynamo hands objects to functions that it takes as constant, and guards their identity."""
 
 
-class Slot(NamedTuple):
-    """Stands in the arguments of a loop for a tensor, by its number."""
-
-    number: int
-
-
-class CellSlot(NamedTuple):
-    """Stands in the arguments of a loop for a cell, by its number."""
-
-    number: int
-
-
-class StepIndexSlot(NamedTuple):
-    """Stands in the arguments of a loop for `StepIndex()`."""
+# What stands in the arguments of a loop for something: a pair of one of these words and a number. Dynamo guards
+# everything about a class whose instances it makes, at every call, so these are plain tuples.
+TENSOR, CELL, STEP_INDEX = "unspool's tensor", "unspool's cell", "unspool's step index"
 
 
 def captures(loop: Callable[P, R]) -> Callable[P, R]:
@@ -133,7 +122,7 @@ def _cells_placed(value: Any, cells: list[Any]) -> Any:
     if isinstance(value, list | tuple | nn.ModuleList):
         return [_cells_placed(each, cells) for each in several]
     cells.append(several)
-    return CellSlot(len(cells) - 1)
+    return CELL, len(cells) - 1
 
 
 def _weights(cell: Any, tensors: list[Tensor]) -> tuple[str, ...]:
@@ -163,9 +152,9 @@ def _placed(part: Structure, tensors: list[Tensor]) -> Structure:
     inner: Any = torch.as_tensor(part) if isinstance(part, np.ndarray) else part
     if isinstance(inner, Tensor):
         tensors.append(inner)
-        return Slot(len(tensors) - 1)
+        return TENSOR, len(tensors) - 1
     if isinstance(part, StepIndex):
-        return StepIndexSlot()
+        return STEP_INDEX, 0
     kind: Any = inner.__class__
     if kind is dict:
         return {key: _placed(each, tensors) for key, each in inner.items()}

@@ -31,7 +31,7 @@ def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -
     at = Site.at(site)
     if not any(wanted):
         with torch.no_grad():
-            return _promised(at, operands, at.run(operands))
+            return _promised(at, operands, at.results(at.run(operands)))
     with _autograd():
         given = [each.detach().requires_grad_() if want else each for each, want in zip(operands, wanted, strict=True)]
         for number, own in at.own_weights().items():
@@ -39,14 +39,13 @@ def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -
                 given[number] = operands[number]
         residuals = Residuals(operands)
         with residuals.keeping():
-            found = at.run(given)
-        sources = [each for each, want in zip(given, wanted, strict=True) if want]
-        results = at.results(found)
+            results = at.results(at.run(given))
+        sources = _wanted(given, wanted)
         if not at.checked:
             check_sources(at.loop.__name__, results, sources)
             at.checked = True
         residuals.finish(sources, results)
-    return [*_promised(at, operands, found), residuals.token()]
+    return [*_promised(at, operands, results), residuals.token()]
 
 
 @called_as_it_is
@@ -79,9 +78,8 @@ def _fake_loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[boo
         with torch.no_grad():
             found = at.run(operands, no_steps=True)
     steps, results = at.steps(operands), at.results(found)
-    outputs = at.outputs_among(found)
     made = [
-        _space(each, steps, at.time_axis) if number < outputs else each.new_empty(each.shape)
+        _space(each, steps, at.time_axis) if number < at.outputs else each.new_empty(each.shape)
         for number, each in enumerate(results)
     ]
     return [*made, torch.empty(1, dtype=TOKEN, device="cpu")] if any(wanted) else made
@@ -111,13 +109,22 @@ def _gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[None, list[Ten
     return None, [next(found) if want else None for want in ctx.wanted], None, None
 
 
+# Not by custom_op, whose checks at every call take a tenth of a millisecond.
+_library = torch.library.Library("unspool", "DEF")
 # A cell may draw random numbers: whoever runs a loop again, to have its activations a second time, restores them.
-_RANDOM = (torch.Tag.nondeterministic_seeded,)
-loop: Any = torch.library.custom_op("unspool::loop", _loop, mutates_args=(), tags=_RANDOM)
-loop.register_fake(_fake_loop)
-loop.register_autograd(_gradients, setup_context=_keep)
-loop_backward: Any = torch.library.custom_op("unspool::loop_backward", _loop_backward, mutates_args=())
-loop_backward.register_fake(_fake_loop_backward)
+_library.define(
+    "loop(Tensor like, Tensor[] operands, str site, bool[] wanted) -> Tensor[]",
+    tags=(torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag),
+)
+_library.define(
+    "loop_backward(Tensor token, Tensor[] operands, Tensor[] results, Tensor?[] gradients, bool[] wanted) -> Tensor[]",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+_library.impl("loop", _loop, "CompositeExplicitAutograd")
+_library.impl("loop_backward", _loop_backward, "CompositeExplicitAutograd")
+torch.library.register_fake("unspool::loop", _fake_loop, lib=_library)
+torch.library.register_fake("unspool::loop_backward", _fake_loop_backward, lib=_library)
+torch.library.register_autograd("unspool::loop", _gradients, setup_context=_keep, lib=_library)
 
 
 @contextmanager
@@ -142,15 +149,15 @@ def _as_they_were(cells: Sequence[Any]) -> Generator[None, None, None]:
         yield
 
 
-def _promised(at: Site, operands: Sequence[Tensor], found: Any) -> list[Tensor]:
+def _promised(at: Site, operands: Sequence[Tensor], results: Sequence[Tensor]) -> list[Tensor]:
     """Results laid out as the fakes are: outputs with time first in memory, states dense; none shares memory."""
-    outputs, results = at.outputs_among(found), [each.detach() for each in at.results(found)]
+    made = list[Tensor]()
     for number, each in enumerate(results):
-        if number < outputs and at.time_axis:
-            results[number] = each.transpose(0, 1).contiguous().transpose(0, 1)
+        if number < at.outputs and at.time_axis:
+            made.append(each.detach().transpose(0, 1).contiguous().transpose(0, 1))
         else:
-            results[number] = each.contiguous()
-    return _separate(results, operands)
+            made.append(each.detach().contiguous())
+    return _separate(made, operands)
 
 
 def _separate(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tensor]:

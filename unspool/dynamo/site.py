@@ -7,13 +7,13 @@ import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import stateless
 
-from unspool.dynamo.capture import CellSlot, Slot, StepIndexSlot
+from unspool.dynamo.capture import CELL, STEP_INDEX, TENSOR
 from unspool.dynamo.structures import encode
 from unspool.loops.step_index import StepIndex
 from unspool.structure import Structure, map_structure
@@ -35,6 +35,7 @@ class Site:
         autocast: the device, whether autocast is on, and its dtype.
         cells: the cells, as long as they live.
         program: how its results are made of tensors, once that is known.
+        outputs: how many of these are outputs, which come before states.
         checked: whether it is known that all gradients reach operands.
     """
 
@@ -45,6 +46,7 @@ class Site:
     autocast: tuple[str, bool, torch.dtype]
     cells: list[weakref.ref[Any]] = field(default_factory=list)
     program: str = ""
+    outputs: int = 0
     checked: bool = False
 
     @staticmethod
@@ -94,8 +96,8 @@ class Site:
 
     def steps(self, operands: Sequence[Tensor]) -> Any:
         """The number of steps."""
-        slots = [slot for slot in _slots(self.arguments["inputs"]) if operands[slot.number].dim() > self.time_axis]
-        return operands[slots[0].number].shape[self.time_axis] if slots else 0
+        inputs = [operands[number] for number in _numbers_of_tensors(self.arguments["inputs"])]
+        return next((each.shape[self.time_axis] for each in inputs if each.dim() > self.time_axis), 0)
 
     def results(self, found: Structure) -> list[Tensor]:
         """The tensors of the loop's results, outputs first.
@@ -104,17 +106,14 @@ class Site:
             RuntimeError: if they come in other containers than when the graph was recorded.
         """
         leaves, program = encode(found)
-        self.program = self.program or program
+        if not self.program:
+            self.program, self.outputs = program, len(encode(found[0])[0])
         if program != self.program:
             raise RuntimeError(
                 f"{self.loop.__name__} returns other containers than when torch.compile recorded it: call "
                 "torch.compiler.reset() after changing what a cell returns"
             )
         return leaves
-
-    def outputs_among(self, found: Structure) -> int:
-        """How many of the results are outputs."""
-        return len(encode(found[0])[0])
 
     def own_weights(self) -> dict[int, Tensor | None]:
         """The weights that the cells have now, by the numbers of their operands."""
@@ -149,12 +148,9 @@ def weights_by_name(cell: nn.Module) -> dict[str, Tensor]:
 def _filled(part: Structure, operands: Sequence[Tensor], cells: Sequence[Any]) -> Structure:
     """The arguments with tensors and cells in their slots."""
     inner: Any = part
-    if isinstance(part, Slot):
-        return operands[part.number]
-    if isinstance(part, CellSlot):
-        return cells[part.number]
-    if isinstance(part, StepIndexSlot):
-        return StepIndex()
+    if (slot := _slot(part)) is not None:
+        kind, number = slot
+        return StepIndex() if kind == STEP_INDEX else (operands if kind == TENSOR else cells)[number]
     make: Any = inner.__class__
     if isinstance(part, dict):
         return make((key, _filled(each, operands, cells)) for key, each in inner.items())
@@ -164,9 +160,17 @@ def _filled(part: Structure, operands: Sequence[Tensor], cells: Sequence[Any]) -
     return inner
 
 
-def _slots(part: Structure) -> list[Slot]:
-    if type(part) is Slot:
-        return [part]
+def _slot(part: Structure) -> tuple[str, int] | None:
+    """What stands for something, if it does."""
+    if type(part) is not tuple:
+        return None
+    pair = cast(Any, part)
+    return pair if len(pair) == 2 and pair[0] in (TENSOR, CELL, STEP_INDEX) else None
+
+
+def _numbers_of_tensors(part: Structure) -> list[int]:
+    if (slot := _slot(part)) is not None:
+        return [slot[1]] if slot[0] == TENSOR else []
     inner: Any = part
     children: Any = inner.values() if isinstance(part, dict) else inner if isinstance(part, tuple | list) else ()
-    return [slot for each in children for slot in _slots(each)]
+    return [number for each in children for number in _numbers_of_tensors(each)]
