@@ -281,7 +281,7 @@ def what_is_not_built_is_refused() -> None:
     raises(RuntimeError, "Unbuilt has no weights yet", fully_shard(Unbuilt()))
     raises(RuntimeError, "Unbuilt has no weights yet", fully_shard(unspool.MultiRNNCell([Unbuilt(), Unbuilt()])))
     for wrap, text in (
-        (fully_shard, "the weight has no shape yet: .*materialize"),
+        (fully_shard, "the shape of a weight that has none yet: .*materialize"),
         (DistributedDataParallel, "Run a dummy forward pass"),
     ):
         with pytest.raises(RuntimeError, match=text):

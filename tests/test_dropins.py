@@ -24,9 +24,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     run = entry.run
 
-    def listed(request: Any) -> Any:
+    def listed(request: Any, *scope: str) -> Any:
         asked.append(type(request.cell).__name__)
-        return run(request)
+        return run(request, *scope)
 
     monkeypatch.setattr(entry, "run", listed)
     return asked

@@ -46,6 +46,7 @@ def flags() -> Iterator[Any]:
             if not getattr(function, "__module__", "").startswith("unspool") or _is_error(function):
                 continue
             kind: Any = getattr(function, "kind", None) if isinstance(function, type) else None
+            kind = kind if isinstance(kind, type) else None  # a front end's own cell, by the one it is made of
             for each in inspect.signature(kind or function).parameters.values():
                 if each.annotation in FLAGS and not (kind and each.name == "reuse"):  # which tf.AUTO_REUSE may be
                     yield pytest.param(function, kind or function, each.name, id=f"{space}.{name}.{each.name}")

@@ -93,7 +93,7 @@ MISTAKES: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     ),
     "a shape asked for too early": (
         RuntimeError,
-        r"the weight has no shape yet: .* call cell.build\(input_size\)",
+        r"the shape of a weight that has none yet: .* call cell.build\(input_size\)",
         lambda: LSTMCell(5).kernel.shape,
     ),
 }

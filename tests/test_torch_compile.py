@@ -108,7 +108,7 @@ def test_a_drop_in_is_run_by_the_engine(graphs: Graphs, monkeypatch: pytest.Monk
     eager: Any = nn.Sequential(nn.Linear(DEPTH, UNITS), unspool.nn.LSTM(UNITS, UNITS, 2, bidirectional=True))
     inputs, requests, run = torch.randn(STEPS, ROWS, DEPTH), [], entry.run
     expected = torch.autograd.grad(eager(inputs)[0].square().sum(), list(eager.parameters()))
-    monkeypatch.setattr(entry, "run", lambda request: (requests.append(request), run(request))[1])
+    monkeypatch.setattr(entry, "run", lambda request, scope: (requests.append(request), run(request, scope))[1])
     outputs, _ = torch.compile(eager, backend=graphs.backend)(inputs)
     assert len(requests) == 4
     for one, other in zip(torch.autograd.grad(outputs.square().sum(), list(eager.parameters())), expected, strict=True):
