@@ -473,3 +473,22 @@ def test_a_gradient_that_would_be_lost_is_an_error() -> None:
         run_again(*some(4, 6))
     with pytest.raises(RuntimeError, match="register it in the cell"):
         run(*some(4, 6))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"bidirectional": True}, {"detach_every": 3}, {"return_states": "all"}], ids=str
+)
+def test_a_layer_is_one_operation_with_all_its_options(options: dict[str, Any]) -> None:
+    layer = unspool.RNN(unspool.GRUCell(4, input_size=3), initial_state="learned", **options)
+    counter = CompileCounterWithBackend("eager")
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend=counter)
+    for rows, steps in ((4, 7), (3, 9), (5, 6)):
+        x, lengths = torch.randn(rows, steps, 3), torch.randint(1, steps + 1, (rows,))
+        resets = torch.rand(rows, steps) < 0.3
+        found = []
+        for each in (layer, compiled):
+            outputs = each(x, lengths=lengths, resets=resets)[0]
+            found.append([outputs, *torch.autograd.grad(outputs.square().sum(), list(layer.parameters()))])
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-6)  # the same engine, gradients added by other nodes
+    assert counter.frame_count == 1
