@@ -43,6 +43,78 @@ from unspool.tf1.rnn.cells import (
 from unspool.tf1.rnn.cells import (
     ResidualWrapper as ResidualWrapper,
 )
+from unspool.tf1.rnn.contrib import (
+    AttentionCellWrapper as AttentionCellWrapper,
+)
+from unspool.tf1.rnn.contrib import (
+    BidirectionalGridLSTMCell as BidirectionalGridLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    CompiledWrapper as CompiledWrapper,
+)
+from unspool.tf1.rnn.contrib import (
+    Conv1DLSTMCell as Conv1DLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    Conv2DLSTMCell as Conv2DLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    Conv3DLSTMCell as Conv3DLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    ConvLSTMCell as ConvLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    CoupledInputForgetGateLSTMCell as CoupledInputForgetGateLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    GLSTMCell as GLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    GridLSTMCell as GridLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    GRUBlockCell as GRUBlockCell,
+)
+from unspool.tf1.rnn.contrib import (
+    GRUBlockCellV2 as GRUBlockCellV2,
+)
+from unspool.tf1.rnn.contrib import (
+    IntersectionRNNCell as IntersectionRNNCell,
+)
+from unspool.tf1.rnn.contrib import (
+    LayerNormBasicLSTMCell as LayerNormBasicLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    LayerRNNCell as LayerRNNCell,
+)
+from unspool.tf1.rnn.contrib import (
+    LSTMBlockCell as LSTMBlockCell,
+)
+from unspool.tf1.rnn.contrib import (
+    NASCell as NASCell,
+)
+from unspool.tf1.rnn.contrib import (
+    PhasedLSTMCell as PhasedLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    TimeFreqLSTMCell as TimeFreqLSTMCell,
+)
+from unspool.tf1.rnn.contrib import (
+    UGRNNCell as UGRNNCell,
+)
+from unspool.tf1.rnn.fused import (
+    FusedRNNCell as FusedRNNCell,
+)
+from unspool.tf1.rnn.fused import (
+    FusedRNNCellAdaptor as FusedRNNCellAdaptor,
+)
+from unspool.tf1.rnn.fused import (
+    LSTMBlockFusedCell as LSTMBlockFusedCell,
+)
+from unspool.tf1.rnn.fused import (
+    TimeReversedFusedRNN as TimeReversedFusedRNN,
+)
 from unspool.tf1.rnn.loops import (
     static_bidirectional_rnn as static_bidirectional_rnn,
 )
@@ -55,11 +127,6 @@ from unspool.tf1.rnn.stacks import (
 from unspool.tf1.rnn.stacks import (
     stack_bidirectional_rnn as stack_bidirectional_rnn,
 )
-
-LSTMBlockCell = LSTMCell
-"""The same numbers as `LSTMCell`, under the same names."""
-GRUBlockCell = GRUCell
-"""The same numbers as `GRUCell`, under the same names."""
 
 
 def __getattr__(name: str) -> Any:
