@@ -240,7 +240,8 @@ class CoupledInputForgetGateLSTMCell(_Normalized):
         if self.state_is_tuple:
             c, h = two_states(state, self.name)
         else:
-            c, h = one_tensor(state, self.name).split([units, width], 1)
+            state = one_tensor(state, self.name)
+            c, h = state[:, :units], state[:, units:]
         kernel = joined(self, "W", self.num_unit_shards)
         self.check_step(inputs, kernel, c=(c, units), h=(h, width))
         sums = torch.cat([inputs, h], 1) @ kernel

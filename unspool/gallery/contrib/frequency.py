@@ -110,7 +110,8 @@ class TimeFreqLSTMCell(ContribCell):
 
     def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step; the output is that of all windows."""
-        kernel, parts = joined(self, "W", self.num_unit_shards), one_tensor(state, self.name).split(self.num_units, 1)
+        kernel = joined(self, "W", self.num_unit_shards)
+        parts = one_tensor(state, self.name).chunk(2 * self.windows, 1)
         below = torch.zeros_like(parts[0])
         made: list[Tensor] = []
         for k in range(self.windows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -123,8 +124,14 @@ class IntersectionRNNCell(ContribCell):
         self.num_in_proj, self.forget_bias = num_in_proj, forget_bias
         self.y_activation = as_activation(y_activation)
         self.state_size = self.output_size = self.num_units
+        self.declare_weights("kernel", "bias")
         if input_size is not None:
             self.build(input_size)
+
+    def variables(self) -> Iterator[tuple[str, Tensor]]:
+        """The projection's weights, if there is one, before the others."""
+        found = dict(super().variables())
+        yield from sorted(found.items(), key=lambda each: "in_projection" not in each[0])
 
     @property
     def input_size(self) -> int | None:

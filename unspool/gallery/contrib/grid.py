@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -317,4 +316,5 @@ class BidirectionalGridLSTMCell(GridLSTMCell):
 
 @cache
 def _state_type(kind: str, names: tuple[str, ...]) -> Any:
-    return cast("Any", namedtuple(f"{'Bidirectional' if kind else ''}GridLSTMStateTuple", names))
+    fields: Any = [(name, Any) for name in names]
+    return NamedTuple(f"{'Bidirectional' if kind else ''}GridLSTMStateTuple", fields)

@@ -95,7 +95,8 @@ class ConvLSTMCell(RNNCell):
     def forward(self, inputs: Tensor, state: LSTMStateTuple) -> tuple[Tensor, LSTMStateTuple]:
         """One step; the output is `h'`."""
         c, h = two_states(state, self.name)
-        of_input, of_state = self.kernel.split([self.input_shape[-1], self.output_channels], -2)
+        channels = self.input_shape[-1]
+        of_input, of_state = self.kernel[..., :channels, :], self.kernel[..., channels:, :]
         sums = self._convolution(inputs, of_input) + self._convolution(h, of_state)
         i, j, f, o = (sums + self.biases if self.use_bias else sums).chunk(4, -1)
         c = torch.sigmoid(f + self.forget_bias) * c + torch.sigmoid(i) * torch.tanh(j)
