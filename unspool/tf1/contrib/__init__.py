@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.tf1 import seq2seq as seq2seq
-from unspool.tf1.contrib import layers as layers
-from unspool.tf1.contrib import rnn as rnn
+from unspool.tf1 import seq2seq
+from unspool.tf1.contrib import framework, layers, rnn
 from unspool.tf1.namespace import missing
+
+__all__ = [
+    "framework",
+    "layers",
+    "rnn",
+    "seq2seq",
+]
 
 
 def __getattr__(name: str) -> Any:
