@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.tf1 import seq2seq as seq2seq
-from unspool.tf1.contrib import cudnn_rnn as cudnn_rnn
-from unspool.tf1.contrib import layers as layers
-from unspool.tf1.contrib import rnn as rnn
+from unspool.tf1 import seq2seq
+from unspool.tf1.contrib import cudnn_rnn, framework, layers, rnn
 from unspool.tf1.namespace import missing
+
+__all__ = [
+    "cudnn_rnn",
+    "framework",
+    "layers",
+    "rnn",
+    "seq2seq",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,16 +19,13 @@ from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import reshape, shape, transpose
 from unspool.tf1.ops.creation import zeros
 from unspool.tf1.ops.joining import concat
-from unspool.tf1.rnn.contrib import (
-    CudnnCompatibleGRUCell as CudnnCompatibleGRUCell,
-)
-from unspool.tf1.rnn.contrib import (
-    CudnnCompatibleLSTMCell as CudnnCompatibleLSTMCell,
-)
+from unspool.tf1.rnn.contrib import CudnnCompatibleGRUCell, CudnnCompatibleLSTMCell
 from unspool.tf1.scopes import get_variable, get_variable_scope, variable_scope
 from unspool.tf1.shapes import TensorShape
 from unspool.tf1.train.saveable import Saveable
 from unspool.tf1.variables import GraphKeys, Variable
+
+__all__ = ["CudnnCompatibleGRUCell", "CudnnCompatibleLSTMCell", "CudnnGRU", "CudnnLSTM", "CudnnRNNRelu", "CudnnRNNTanh"]
 
 CUDNN_RNN_UNIDIRECTION, CUDNN_RNN_BIDIRECTION = "unidirectional", "bidirectional"
 CUDNN_LSTM, CUDNN_GRU, CUDNN_RNN_RELU, CUDNN_RNN_TANH = "lstm", "gru", "rnn_relu", "rnn_tanh"
