@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.tf1_ops import arithmetic, arrays, control, joining, neural, operators, products, reductions, slicing
+from tests.tf1_ops import arithmetic, arrays, control, images, joining, neural, operators, products, reductions, slicing
 from tests.tf1_ops.call import Call
 
 CALLS: dict[str, dict[str, Call]] = {
@@ -14,6 +14,7 @@ CALLS: dict[str, dict[str, Call]] = {
     "slicing": slicing.CALLS,
     "joining": joining.CALLS,
     "neural": neural.CALLS,
+    "images": images.CALLS,
     "control": control.CALLS,
 }
 """By subject and name."""

@@ -1,4 +1,4 @@
-"""`tf.nn`: activations, losses on logits, and recurrent loops."""
+"""`tf.nn`: activations, losses on logits, convolutions, and recurrent loops."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from typing import Any
 
 from unspool.tf1 import rnn_cell
 from unspool.tf1.namespace import missing
+from unspool.tf1.ops.convolutions import (
+    atrous_conv2d,
+    conv1d,
+    conv2d,
+    conv2d_transpose,
+    conv3d,
+    convolution,
+    depthwise_conv2d,
+    separable_conv2d,
+)
 from unspool.tf1.ops.math import log_sigmoid, sigmoid, tanh
 from unspool.tf1.ops.nn import (
     batch_normalization,
@@ -35,6 +45,19 @@ from unspool.tf1.ops.nn import (
     xw_plus_b,
     zero_fraction,
 )
+from unspool.tf1.ops.pooling import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    local_response_normalization,
+    lrn,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    pool,
+)
 from unspool.tf1.rnn.loops import (
     bidirectional_dynamic_rnn,
     dynamic_rnn,
@@ -44,9 +67,20 @@ from unspool.tf1.rnn.loops import (
 from unspool.tf1.rnn.raw import raw_rnn
 
 __all__ = [
+    "atrous_conv2d",
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_normalization",
     "bias_add",
     "bidirectional_dynamic_rnn",
+    "conv1d",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "convolution",
+    "depthwise_conv2d",
     "dropout",
     "dynamic_rnn",
     "elu",
@@ -55,14 +89,22 @@ __all__ = [
     "l2_loss",
     "l2_normalize",
     "leaky_relu",
+    "local_response_normalization",
     "log_sigmoid",
     "log_softmax",
+    "lrn",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "moments",
+    "pool",
     "raw_rnn",
     "relu",
     "relu6",
     "rnn_cell",
     "selu",
+    "separable_conv2d",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
     "softmax",
