@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1 import seq2seq
-from unspool.tf1.contrib import cudnn_rnn, framework, layers, rnn
+from unspool.tf1.contrib import cudnn_rnn, framework, layers, losses, rnn, slim
 from unspool.tf1.namespace import missing
 
 __all__ = [
     "cudnn_rnn",
     "framework",
     "layers",
+    "losses",
     "rnn",
     "seq2seq",
+    "slim",
 ]
 
 
