@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.tf1_ops import arithmetic, arrays, control, joining, neural, operators, products, reductions, slicing
+from tests.tf1_ops import (
+    arithmetic,
+    arrays,
+    control,
+    distributions,
+    joining,
+    neural,
+    operators,
+    products,
+    reductions,
+    scattering,
+    slicing,
+)
 from tests.tf1_ops.call import Call
 
 CALLS: dict[str, dict[str, Call]] = {
@@ -15,5 +27,7 @@ CALLS: dict[str, dict[str, Call]] = {
     "joining": joining.CALLS,
     "neural": neural.CALLS,
     "control": control.CALLS,
+    "scattering": scattering.CALLS,
+    "distributions": distributions.CALLS,
 }
 """By subject and name."""

@@ -18,6 +18,7 @@ from unspool.tf1 import (
     app,
     compat,
     contrib,
+    distributions,
     dtypes,
     errors,
     flags,
@@ -84,12 +85,14 @@ from unspool.tf1.ops import (
     control_flow,
     creation,
     debugging,
+    diagonals,
     joining,
     mapping,
     math,
     products,
     random,
     reductions,
+    scattering,
     slicing,
 )
 from unspool.tf1.ops.array import *
@@ -97,12 +100,14 @@ from unspool.tf1.ops.checks import *
 from unspool.tf1.ops.control_flow import *
 from unspool.tf1.ops.creation import *
 from unspool.tf1.ops.debugging import *
+from unspool.tf1.ops.diagonals import *
 from unspool.tf1.ops.joining import *
 from unspool.tf1.ops.mapping import *
 from unspool.tf1.ops.math import *
 from unspool.tf1.ops.products import *
 from unspool.tf1.ops.random import *
 from unspool.tf1.ops.reductions import *
+from unspool.tf1.ops.scattering import *
 from unspool.tf1.ops.slicing import *
 from unspool.tf1.running.imports import Installation as Installation
 from unspool.tf1.running.imports import install as install
@@ -119,6 +124,7 @@ from unspool.tf1.seeds import set_random_seed
 from unspool.tf1.session import InteractiveSession, Session, get_default_session
 from unspool.tf1.session_options import ConfigProto, GPUOptions, RunMetadata, RunOptions
 from unspool.tf1.shapes import Dimension, TensorShape
+from unspool.tf1.templates import make_template
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 from unspool.tf1.variables import (
@@ -202,6 +208,7 @@ __all__ = [
     "device",
     "disable_eager_execution",
     "disable_v2_behavior",
+    "distributions",
     "double",
     "errors",
     "flags",
@@ -234,6 +241,7 @@ __all__ = [
     "local_variables_initializer",
     "logging",
     "losses",
+    "make_template",
     "metrics",
     "mul",
     "name_scope",
@@ -274,12 +282,14 @@ __all__ += checks.__all__
 __all__ += control_flow.__all__
 __all__ += creation.__all__
 __all__ += debugging.__all__
+__all__ += diagonals.__all__
 __all__ += joining.__all__
 __all__ += mapping.__all__
 __all__ += math.__all__
 __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
+__all__ += scattering.__all__
 __all__ += slicing.__all__
 
 LATER = ("Summary", "Event")

@@ -36,6 +36,16 @@ STOPS = frozenset(
         "FloorDiv",
         "zero_fraction",
         "PyFunc",
+        "ScatterUpdate",
+        "ScatterAdd",
+        "ScatterSub",
+        "ScatterMul",
+        "ScatterDiv",
+        "ScatterMin",
+        "ScatterMax",
+        "ScatterNdUpdate",
+        "ScatterNdAdd",
+        "ScatterNdSub",
     ]
 )
 """Operations that no gradient goes through."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1 import seq2seq
-from unspool.tf1.contrib import framework, layers, rnn
+from unspool.tf1.contrib import distributions, framework, layers, rnn
 from unspool.tf1.namespace import missing
 
 __all__ = [
+    "distributions",
     "framework",
     "layers",
     "rnn",

@@ -12,7 +12,7 @@ import torch
 from unspool.cells.like import snake_case
 from unspool.flags import checks_flags
 from unspool.sizes import shape_of
-from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.structure import Structure, describe, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
@@ -161,12 +161,14 @@ class ModuleCell(RNNCell):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         bound = inspect.signature(self.kind).bind(*args, **kwargs)
         self.reuse = bound.arguments.pop("reuse", None)
+        arguments = dict(bound.arguments)
         late: list[tuple[str, Tensor]] = []
         inner: list[Late] = []
         for name, value in bound.arguments.items():
             if isinstance(value, Operators):
                 late.append((name, as_tensor(value)))
             bound.arguments[name] = _as_argument(value, inner)
+        self._inner = arguments.get("cell")
         self.module: Any = self.kind(*bound.args, **bound.kwargs)
         own = [Late(self.module, [tensor], _setter(name)) for name, tensor in late]
         self._bound = Bound(self.module, [*inner, *own])
@@ -186,6 +188,10 @@ class ModuleCell(RNNCell):
     def built(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether its variables are made."""
         return self.module.built
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
+        """Zeros in the structure of `state_size`; those of the cell inside, if it is around one."""
+        return (super() if self._inner is None else self._inner).zero_state(batch_size, dtype)
 
     def __getattr__(self, name: str) -> Any:
         module = self.__dict__.get("module")
@@ -284,14 +290,28 @@ def as_flow(leaf: Any) -> Tensor:
     return leaf.flow if isinstance(leaf, TensorArray) else as_tensor(leaf)
 
 
-def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None) -> Bound:
-    """The module of any cell, built for one step's symbolic `inputs`, its variables below the current scope."""
+def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None, any_output: bool = False) -> Bound:
+    """The module of any cell, built for one step's symbolic `inputs`, its variables below the current scope.
+
+    Args:
+        cell: the cell.
+        inputs, state: what a step reads.
+        scope: around the variables.
+        any_output: whether the cell may put out another structure than its `output_size` says.
+
+    Raises:
+        ValueError: if it does so and may not.
+    """
     bound = module_of(cell)
     if scope is None:
         bound.build(inputs, state, getattr(cell, "reuse", None))
     else:
         with variable_scope(scope):
             bound.build(inputs, state, getattr(cell, "reuse", None))
+    if isinstance(bound.module, Traced) and not any_output and not bound.module.puts_out_what_it_says():
+        raise ValueError(
+            f"the cell's output is {describe(bound.module.output)}, but its output_size is {cell.output_size!r}"
+        )
     _probe(bound, inputs, state)
     return bound
 

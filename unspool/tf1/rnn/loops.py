@@ -17,6 +17,7 @@ from unspool.tf1.operations import as_tensor
 from unspool.tf1.ops.array import shape
 from unspool.tf1.ops.math import cast
 from unspool.tf1.rnn.cell import as_leaf, bound_cell, run_module, sized, state_like
+from unspool.tf1.rnn.modules import Bound, Traced
 from unspool.tf1.scopes import variable_scope
 from unspool.tf1.shapes import Dim, Dims, compatible, described
 from unspool.tf1.tensor import Tensor
@@ -173,13 +174,13 @@ def static_rnn(
         steps = _as_steps(inputs)
         sequences = _Sequences(steps[0], sequence_length, True, stacked=False)
         state, kind = _state(cell, initial_state, dtype, sequences)
-        bound = bound_cell(cell, sequences.step, state)
+        bound = bound_cell(cell, sequences.step, state, any_output=sequence_length is None)
 
         def run(modules: list[Any], x: list[Structure], lengths: Any, s: Structure) -> Any:
             outputs, last = unspool.dynamic_rnn(modules[0], _stacked(x), lengths, s, kind.torch, time_major=True)
             return _unstacked(outputs), last
 
-        results = [sized(cell.output_size, sequences.axes, kind) for _ in steps], state_like(state)
+        results = [sized(_made(cell, bound), sequences.axes, kind) for _ in steps], state_like(state)
         return run_module("static_rnn", [bound], run, (steps, sequences.lengths, state), results)
 
 
@@ -208,7 +209,7 @@ def static_bidirectional_rnn(
         for name, cell, initial in (("fw", cell_fw, initial_state_fw), ("bw", cell_bw, initial_state_bw)):
             with variable_scope(name):
                 states.append(_state(cell, initial, dtype, sequences))
-                bounds.append(bound_cell(cell, sequences.step, states[-1][0]))
+                bounds.append(bound_cell(cell, sequences.step, states[-1][0], any_output=sequence_length is None))
         kind = states[0][1]
 
         def run(modules: list[Any], x: list[Structure], lengths: Any, s: Any) -> Any:
@@ -218,7 +219,8 @@ def static_bidirectional_rnn(
             joined = map_structure(lambda fw, bw: torch.cat([fw, bw], 2), *both)
             return _unstacked(joined), *last
 
-        sizes = [sized(cell.output_size, sequences.axes, kind) for cell in (cell_fw, cell_bw)]
+        cells = zip((cell_fw, cell_bw), bounds, strict=True)
+        sizes = [sized(_made(cell, bound), sequences.axes, kind) for cell, bound in cells]
         joined = map_structure(_side_by_side, *sizes)
         both = states[0][0], states[1][0]
         results = [joined for _ in steps], state_like(both[0]), state_like(both[1])
@@ -348,6 +350,11 @@ def _as_steps(inputs: Any) -> list[Structure]:
                     "Dimensions are not compatible"
                 )
     return steps
+
+
+def _made(cell: Any, bound: Bound) -> Structure:
+    """The sizes of what a step puts out, which may be a tuple although `output_size` is a number."""
+    return bound.module.output_size if isinstance(bound.module, Traced) else cell.output_size
 
 
 def _stacked(steps: list[Structure]) -> Structure:
