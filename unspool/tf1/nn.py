@@ -6,6 +6,15 @@ from typing import Any
 
 from unspool.tf1 import rnn_cell as rnn_cell
 from unspool.tf1.namespace import missing
+from unspool.tf1.ops.candidates import all_candidate_sampler as all_candidate_sampler
+from unspool.tf1.ops.candidates import compute_accidental_hits as compute_accidental_hits
+from unspool.tf1.ops.candidates import fixed_unigram_candidate_sampler as fixed_unigram_candidate_sampler
+from unspool.tf1.ops.candidates import learned_unigram_candidate_sampler as learned_unigram_candidate_sampler
+from unspool.tf1.ops.candidates import log_uniform_candidate_sampler as log_uniform_candidate_sampler
+from unspool.tf1.ops.candidates import uniform_candidate_sampler as uniform_candidate_sampler
+from unspool.tf1.ops.ctc import ctc_loss as ctc_loss
+from unspool.tf1.ops.ctc_decoding import ctc_beam_search_decoder as ctc_beam_search_decoder
+from unspool.tf1.ops.ctc_decoding import ctc_greedy_decoder as ctc_greedy_decoder
 from unspool.tf1.ops.math import log_sigmoid as log_sigmoid
 from unspool.tf1.ops.math import sigmoid as sigmoid
 from unspool.tf1.ops.math import tanh as tanh
@@ -87,6 +96,8 @@ from unspool.tf1.ops.nn import (
 from unspool.tf1.ops.nn import (
     zero_fraction as zero_fraction,
 )
+from unspool.tf1.ops.sampled_losses import nce_loss as nce_loss
+from unspool.tf1.ops.sampled_losses import sampled_softmax_loss as sampled_softmax_loss
 from unspool.tf1.rnn.loops import (
     bidirectional_dynamic_rnn as bidirectional_dynamic_rnn,
 )
