@@ -40,7 +40,7 @@ def test_what_is_fetched_can_be_fed_again(shape: Any):
     with tf.Session() as session:
         found = session.run({"x": x}, {x: (INDICES, VALUES, SHAPE)})["x"]
         assert isinstance(found, tf.SparseTensorValue)
-        assert found.indices.dtype == np.int64 and found.values.dtype == np.float32
+        assert [each.dtype for each in found] == [np.int64, np.float32, np.int64]
         again = session.run(x, {x: found})
     for one, other in zip(found, again, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -68,7 +68,9 @@ def test_eval_and_a_constant():
     x = tf.SparseTensor(INDICES, VALUES, SHAPE)
     with tf.Session():
         assert x.eval().values.tolist() == VALUES
-    assert x.get_shape().as_list() == SHAPE and x.dtype is tf.float32 and x.graph is tf.get_default_graph()
+    assert x.get_shape().as_list() == SHAPE
+    assert x.dtype is tf.float32
+    assert x.graph is tf.get_default_graph()
 
 
 def test_gradients_come_to_the_values():
