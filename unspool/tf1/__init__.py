@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from unspool.tf1 import (
@@ -26,6 +27,7 @@ from unspool.tf1 import (
     losses,
     metrics,
     named_initializers,
+    namespace,
     nn,
     operations,
     sparse,
@@ -74,6 +76,7 @@ from unspool.tf1.initializers import (
     variance_scaling_initializer,
     zeros_initializer,
 )
+from unspool.tf1.internals import nest
 from unspool.tf1.namespace import missing
 from unspool.tf1.operations import constant
 from unspool.tf1.ops import (
@@ -103,6 +106,8 @@ from unspool.tf1.ops.products import *
 from unspool.tf1.ops.random import *
 from unspool.tf1.ops.reductions import *
 from unspool.tf1.ops.slicing import *
+from unspool.tf1.running.imports import Installation as Installation
+from unspool.tf1.running.imports import install as install
 from unspool.tf1.scopes import (
     AUTO_REUSE,
     VariableScope,
@@ -242,6 +247,7 @@ __all__ = [
     "mul",
     "name_scope",
     "neg",
+    "nest",
     "newaxis",
     "nn",
     "no_op",
@@ -289,8 +295,15 @@ __all__ += _sparse_dense.__all__
 __all__ += _sparse_layout.__all__
 __all__ += _sparse_tensor.__all__
 
+LATER = ("Summary", "Event")
+"""Names that need the tensorboard package, which others do without."""
+
+# Programs import modules by TensorFlow's paths, such as unspool.tf1.contrib.seq2seq, wherever the files are.
+for _path, _module in namespace.modules().items():
+    sys.modules.setdefault(f"{__name__}.{_path}".rstrip("."), _module)
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("Summary", "Event"):  # needs the tensorboard package, which others do without
+    if name in LATER:
         return getattr(summary, name)
     raise missing("tf", name, __all__)

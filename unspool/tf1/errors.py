@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = [
+    "DataLossError",
+    "FailedPreconditionError",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "OpError",
+    "OutOfRangeError",
+]
+
 
 class OpError(Exception):
     """An operation failed while a session ran it.

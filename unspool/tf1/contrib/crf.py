@@ -10,12 +10,9 @@ import torch
 from unspool.tf1.dtypes import bool_, int32
 from unspool.tf1.namespace import missing
 from unspool.tf1.operations import apply, as_tensor
-from unspool.tf1.ops.array import expand_dims, shape, squeeze
-from unspool.tf1.ops.creation import range_
-from unspool.tf1.ops.joining import stack
+from unspool.tf1.ops.array import expand_dims
 from unspool.tf1.ops.math import cast, subtract
 from unspool.tf1.ops.reductions import argmax, reduce_logsumexp, reduce_max
-from unspool.tf1.ops.slicing import gather_nd
 from unspool.tf1.rnn.cell import RNNCell
 from unspool.tf1.scopes import get_variable
 from unspool.tf1.shapes import Dim, described
@@ -334,9 +331,9 @@ class CrfDecodeBackwardRnnCell(RNNCell):
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         """The tag before, twice."""
-        rows = range_(shape(inputs)[0])
-        tags = expand_dims(gather_nd(inputs, stack([rows, squeeze(state, [1])], 1)), -1)
-        return tags, tags
+        given, tag = as_tensor(inputs), as_tensor(state)
+        before = apply("GatherTag", lambda x, s: x.gather(1, s.long()), given, tag, outputs=[(given.dtype, tag.dims)])
+        return before, before
 
 
 def __getattr__(name: str) -> Any:
