@@ -6,14 +6,17 @@ from tests.tf1_ops import (
     arithmetic,
     arrays,
     control,
+    ctc,
     distributions,
     joining,
     neural,
     operators,
     products,
     reductions,
+    sampling,
     scattering,
     slicing,
+    sparse,
 )
 from tests.tf1_ops.call import Call
 
@@ -29,5 +32,8 @@ CALLS: dict[str, dict[str, Call]] = {
     "control": control.CALLS,
     "scattering": scattering.CALLS,
     "distributions": distributions.CALLS,
+    "sparse": sparse.CALLS,
+    "sampling": sampling.CALLS,
+    "ctc": ctc.CALLS,
 }
 """By subject and name."""

@@ -41,6 +41,11 @@ _note(SOONER, "scattering", "cumprod past the end", "matrix_band_part of a vecto
 _note(SOONER, "scattering", "scatter_nd too deep", "scatter_nd_update too deep")
 _note("what is held is held in gradients of gradients too", "scattering", "gradients of gradients with a part held")
 
+_note("a shape may be of any rank until it runs", "sparse", "sparse_reset_shape to another")
+_note(SOONER, "sampling", *(f"{each} of another number" for each in ("uniform", "log_uniform", "learned_unigram")))
+_note("TensorFlow's table is too small for no label", "ctc", "ctc_loss of blanks alone")
+_note("TensorFlow's table is too small for no label", "ctc", "ctc_loss of blanks alone, not merged")
+
 LOST = "what the dtype cannot hold is an error, where TensorFlow makes something else of it"
 MISTAKES_ON_PURPOSE = {
     "iterate_over_a_tensor": "TensorFlow 2's own kind of TypeError",

@@ -31,6 +31,7 @@ from unspool.tf1 import (
     namespace,
     nn,
     operations,
+    sparse,
     summary,
     test,
     train,
@@ -99,6 +100,7 @@ from unspool.tf1.ops.array import *
 from unspool.tf1.ops.checks import *
 from unspool.tf1.ops.control_flow import *
 from unspool.tf1.ops.creation import *
+from unspool.tf1.ops.ctc_decoding import edit_distance
 from unspool.tf1.ops.debugging import *
 from unspool.tf1.ops.diagonals import *
 from unspool.tf1.ops.joining import *
@@ -124,6 +126,12 @@ from unspool.tf1.seeds import set_random_seed
 from unspool.tf1.session import InteractiveSession, Session, get_default_session
 from unspool.tf1.session_options import ConfigProto, GPUOptions, RunMetadata, RunOptions
 from unspool.tf1.shapes import Dimension, TensorShape
+from unspool.tf1.sparse import dense as _sparse_dense
+from unspool.tf1.sparse import layout as _sparse_layout
+from unspool.tf1.sparse import tensor as _sparse_tensor
+from unspool.tf1.sparse.dense import *
+from unspool.tf1.sparse.layout import *
+from unspool.tf1.sparse.tensor import *
 from unspool.tf1.templates import make_template
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
@@ -210,6 +218,7 @@ __all__ = [
     "disable_v2_behavior",
     "distributions",
     "double",
+    "edit_distance",
     "errors",
     "flags",
     "float16",
@@ -262,6 +271,7 @@ __all__ = [
     "round",
     "set_random_seed",
     "slice",
+    "sparse",
     "stop_gradient",
     "string",
     "sub",
@@ -291,6 +301,9 @@ __all__ += random.__all__
 __all__ += reductions.__all__
 __all__ += scattering.__all__
 __all__ += slicing.__all__
+__all__ += _sparse_dense.__all__
+__all__ += _sparse_layout.__all__
+__all__ += _sparse_tensor.__all__
 
 LATER = ("Summary", "Event")
 """Names that need the tensorboard package, which others do without."""

@@ -36,9 +36,6 @@ _INSTEAD = {
     "tf.GradientTape": "use tf.gradients, or torch and plain unspool",
     "tf.contrib.cudnn_rnn": "use tf.nn.dynamic_rnn with tf.nn.rnn_cell.LSTMCell or GRUCell",
     "tf.contrib.rnn.LSTMBlockFusedCell": "use tf.nn.dynamic_rnn with tf.contrib.rnn.LSTMBlockCell and time_major=True",
-    "tf.contrib.legacy_seq2seq": "use tf.nn.static_rnn, or tf.contrib.seq2seq with a TrainingHelper",
-    "tf.nn.sampled_softmax_loss": "compute all logits, with tf.nn.sparse_softmax_cross_entropy_with_logits",
-    "tf.nn.nce_loss": "compute all logits, with tf.nn.sparse_softmax_cross_entropy_with_logits",
 }
 """What to do without names that many programs use, by how these begin."""
 

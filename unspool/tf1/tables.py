@@ -46,6 +46,10 @@ STOPS = frozenset(
         "ScatterNdUpdate",
         "ScatterNdAdd",
         "ScatterNdSub",
+        "SparseConcat",
+        "CTCGreedyDecoder",
+        "CTCBeamSearchDecoder",
+        "EditDistance",
     ]
 )
 """Operations that no gradient goes through."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1 import seq2seq
-from unspool.tf1.contrib import distributions, framework, layers, rnn
+from unspool.tf1.contrib import crf, distributions, framework, layers, legacy_seq2seq, rnn
 from unspool.tf1.namespace import missing
 
 __all__ = [
+    "crf",
     "distributions",
     "framework",
     "layers",
+    "legacy_seq2seq",
     "rnn",
     "seq2seq",
 ]
