@@ -17,17 +17,20 @@ from unspool.tf1 import (
     app,
     compat,
     contrib,
+    data,
     dtypes,
     errors,
     flags,
     gfile,
     layers,
     logging,
+    lookup,
     losses,
     metrics,
     named_initializers,
     nn,
     operations,
+    strings,
     summary,
     test,
     train,
@@ -50,6 +53,7 @@ from unspool.tf1.dtypes import (
     int64,
     string,
     uint8,
+    variant,
 )
 from unspool.tf1.gradients import gradients, stop_gradient
 from unspool.tf1.graph import Graph, Operation, get_default_graph, reset_default_graph
@@ -73,6 +77,7 @@ from unspool.tf1.initializers import (
     variance_scaling_initializer,
     zeros_initializer,
 )
+from unspool.tf1.lookup import tables_initializer
 from unspool.tf1.namespace import missing
 from unspool.tf1.operations import constant
 from unspool.tf1.ops import (
@@ -89,6 +94,7 @@ from unspool.tf1.ops import (
     reductions,
     slicing,
 )
+from unspool.tf1.ops import strings as string_operations
 from unspool.tf1.ops.array import *
 from unspool.tf1.ops.checks import *
 from unspool.tf1.ops.control_flow import *
@@ -101,6 +107,10 @@ from unspool.tf1.ops.products import *
 from unspool.tf1.ops.random import *
 from unspool.tf1.ops.reductions import *
 from unspool.tf1.ops.slicing import *
+from unspool.tf1.ops.strings import *
+from unspool.tf1.queues.producers import count_up_to
+from unspool.tf1.queues.queue import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from unspool.tf1.queues.readers import ReaderBase, TextLineReader, WholeFileReader
 from unspool.tf1.scopes import (
     AUTO_REUSE,
     VariableScope,
@@ -149,6 +159,7 @@ initializers = named_initializers
 newaxis = None
 mul, sub, neg = multiply, subtract, negative
 initialize_all_variables, all_variables = global_variables_initializer, global_variables
+initialize_all_tables = tables_initializer
 disable_eager_execution = disable_v2_behavior
 __version__ = VERSION = "1.15.0"
 """Of TensorFlow, whose names these are."""
@@ -160,6 +171,7 @@ __all__ = [
     "ConfigProto",
     "DType",
     "Dimension",
+    "FIFOQueue",
     "GPUOptions",
     "Graph",
     "GraphKeys",
@@ -167,15 +179,21 @@ __all__ = [
     "IndexedSlicesValue",
     "InteractiveSession",
     "Operation",
+    "PaddingFIFOQueue",
     "Print",
+    "QueueBase",
+    "RandomShuffleQueue",
+    "ReaderBase",
     "RunMetadata",
     "RunOptions",
     "Session",
     "Tensor",
     "TensorArray",
     "TensorShape",
+    "TextLineReader",
     "Variable",
     "VariableScope",
+    "WholeFileReader",
     "abs",
     "add_to_collection",
     "all_variables",
@@ -194,6 +212,8 @@ __all__ = [
     "contrib",
     "control_dependencies",
     "convert_to_tensor",
+    "count_up_to",
+    "data",
     "device",
     "disable_eager_execution",
     "disable_v2_behavior",
@@ -217,6 +237,7 @@ __all__ = [
     "gradients",
     "group",
     "half",
+    "initialize_all_tables",
     "initialize_all_variables",
     "initializers",
     "int8",
@@ -228,6 +249,7 @@ __all__ = [
     "local_variables",
     "local_variables_initializer",
     "logging",
+    "lookup",
     "losses",
     "metrics",
     "mul",
@@ -250,8 +272,10 @@ __all__ = [
     "slice",
     "stop_gradient",
     "string",
+    "strings",
     "sub",
     "summary",
+    "tables_initializer",
     "test",
     "train",
     "trainable_variables",
@@ -261,6 +285,7 @@ __all__ = [
     "variable_scope",
     "variables_initializer",
     "variance_scaling_initializer",
+    "variant",
     "zeros_initializer",
 ]
 __all__ += array.__all__
@@ -275,6 +300,7 @@ __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
 __all__ += slicing.__all__
+__all__ += string_operations.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -40,3 +40,43 @@ class DataLossError(OpError):
 
 class OutOfRangeError(OpError):
     """There is nothing more to read."""
+
+
+class CancelledError(OpError):
+    """An operation was stopped, such as one that waits for a queue that was closed."""
+
+
+class AbortedError(OpError):
+    """An operation was given up, and may be tried again."""
+
+
+class DeadlineExceededError(OpError):
+    """An operation took too long."""
+
+
+class UnavailableError(OpError):
+    """What an operation needs is not there at present."""
+
+
+class AlreadyExistsError(OpError):
+    """What is to be made is there already."""
+
+
+class UnimplementedError(OpError):
+    """An operation is not there for such arguments."""
+
+
+class ResourceExhaustedError(OpError):
+    """There is not enough memory, or space."""
+
+
+class InternalError(OpError):
+    """An operation failed by a fault of its own."""
+
+
+class UnknownError(OpError):
+    """An operation failed, and nobody knows why."""
+
+
+class PermissionDeniedError(OpError):
+    """An operation may not do what it is asked to."""
