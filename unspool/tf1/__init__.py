@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from unspool.tf1 import (
@@ -28,6 +29,7 @@ from unspool.tf1 import (
     losses,
     metrics,
     named_initializers,
+    namespace,
     nn,
     operations,
     strings,
@@ -77,6 +79,7 @@ from unspool.tf1.initializers import (
     variance_scaling_initializer,
     zeros_initializer,
 )
+from unspool.tf1.internals import nest
 from unspool.tf1.lookup import tables_initializer
 from unspool.tf1.namespace import missing
 from unspool.tf1.operations import constant
@@ -111,6 +114,8 @@ from unspool.tf1.ops.strings import *
 from unspool.tf1.queues.producers import count_up_to
 from unspool.tf1.queues.queue import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
 from unspool.tf1.queues.readers import ReaderBase, TextLineReader, WholeFileReader
+from unspool.tf1.running.imports import Installation as Installation
+from unspool.tf1.running.imports import install as install
 from unspool.tf1.scopes import (
     AUTO_REUSE,
     VariableScope,
@@ -255,6 +260,7 @@ __all__ = [
     "mul",
     "name_scope",
     "neg",
+    "nest",
     "newaxis",
     "nn",
     "no_op",
@@ -302,8 +308,15 @@ __all__ += reductions.__all__
 __all__ += slicing.__all__
 __all__ += string_operations.__all__
 
+LATER = ("Summary", "Event")
+"""Names that need the tensorboard package, which others do without."""
+
+# Programs import modules by TensorFlow's paths, such as unspool.tf1.contrib.seq2seq, wherever the files are.
+for _path, _module in namespace.modules().items():
+    sys.modules.setdefault(f"{__name__}.{_path}".rstrip("."), _module)
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("Summary", "Event"):  # needs the tensorboard package, which others do without
+    if name in LATER:
         return getattr(summary, name)
     raise missing("tf", name, __all__)

@@ -6,8 +6,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from unspool.tf1 import flags as flags
+from unspool.tf1 import flags
 from unspool.tf1.namespace import missing
+
+__all__ = [
+    "flags",
+    "run",
+]
 
 
 def run(main: Callable[[list[str]], Any] | None = None, argv: Sequence[str] | None = None) -> NoReturn:

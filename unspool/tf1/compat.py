@@ -7,6 +7,13 @@ from typing import Any
 
 from unspool.tf1.namespace import missing
 
+__all__ = [
+    "as_bytes",
+    "as_str",
+    "as_text",
+    "disable_v2_behavior",
+]
+
 
 def as_bytes(bytes_or_text: bytes | str, encoding: str = "utf-8") -> bytes:
     """A text as bytes; bytes as they are."""
@@ -25,7 +32,10 @@ def disable_v2_behavior() -> None:
     """Does nothing: there is no other behaviour here."""
 
 
+LATER = ("v1",)
+
+
 def __getattr__(name: str) -> Any:
-    if name == "v1":
+    if name in LATER:
         return sys.modules["unspool.tf1"]
     raise missing("tf.compat", name, globals())

@@ -9,10 +9,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from unspool.tf1.namespace import missing
+
+__all__ = [
+    "FLAGS",
+    "DEFINE_bool",
+    "DEFINE_boolean",
+    "DEFINE_enum",
+    "DEFINE_float",
+    "DEFINE_integer",
+    "DEFINE_list",
+    "DEFINE_string",
+    "FlagValues",
+    "mark_flag_as_required",
+]
 
 
 class FlagValues:
@@ -94,6 +108,17 @@ class FlagValues:
 
 
 FLAGS = FlagValues()
+
+
+@contextmanager
+def fresh() -> Generator[None, None, None]:
+    """No options of the caller's inside, and none from inside after it."""
+    before = dict(FLAGS.__dict__)
+    FLAGS.__dict__.update(FlagValues().__dict__)
+    try:
+        yield
+    finally:
+        FLAGS.__dict__.update(before)
 
 
 def as_bool(text: str) -> bool:

@@ -9,6 +9,22 @@ from typing import IO, Any
 
 from unspool.tf1.namespace import missing
 
+__all__ = [
+    "Copy",
+    "DeleteRecursively",
+    "Exists",
+    "FastGFile",
+    "GFile",
+    "Glob",
+    "IsDirectory",
+    "ListDirectory",
+    "MakeDirs",
+    "MkDir",
+    "Open",
+    "Remove",
+    "Rename",
+]
+
 Exists = os.path.exists
 IsDirectory = os.path.isdir
 ListDirectory = os.listdir

@@ -325,12 +325,13 @@ class _Defaults(threading.local):
 
     @contextmanager
     def entered(self, graph: Graph) -> Generator[Graph, None, None]:
-        self.stack.append(graph)
+        stack = self.stack  # which `fresh` may have put aside when a context ends that nobody closed
+        stack.append(graph)
         try:
             yield graph
         finally:
             # The innermost: a graph may be entered again inside itself, for the variables of a loop's body.
-            del self.stack[len(self.stack) - 1 - self.stack[::-1].index(graph)]
+            del stack[len(stack) - 1 - stack[::-1].index(graph)]
 
 
 _default = _Defaults()
@@ -346,3 +347,14 @@ def reset_default_graph() -> None:
     if _default.stack:
         raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs.")
     _default.bottom = Graph()
+
+
+@contextmanager
+def fresh() -> Generator[None, None, None]:
+    """No default graphs of the caller's inside, and none from inside after it."""
+    before = _default.stack, _default.bottom
+    _default.stack, _default.bottom = [], Graph()
+    try:
+        yield
+    finally:
+        _default.stack, _default.bottom = before

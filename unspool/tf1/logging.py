@@ -3,9 +3,30 @@
 from __future__ import annotations
 
 import logging as _logging
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from unspool.tf1.namespace import missing
+
+__all__ = [
+    "DEBUG",
+    "ERROR",
+    "FATAL",
+    "INFO",
+    "WARN",
+    "debug",
+    "error",
+    "fatal",
+    "get_verbosity",
+    "info",
+    "log",
+    "log_every_n",
+    "log_first_n",
+    "set_verbosity",
+    "warn",
+    "warning",
+]
 
 DEBUG, INFO, WARN, ERROR, FATAL = 10, 20, 30, 40, 50
 
@@ -31,6 +52,18 @@ def set_verbosity(v: Any) -> None:
 def get_verbosity() -> int:
     """The level from which messages are written."""
     return _logger.getEffectiveLevel()
+
+
+@contextmanager
+def fresh() -> Generator[None, None, None]:
+    """The level and the counts of messages are afterwards what they were before."""
+    level, counts = _logger.level, dict(_counts)
+    try:
+        yield
+    finally:
+        _logger.setLevel(level)
+        _counts.clear()
+        _counts.update(counts)
 
 
 def _counted(message: str) -> int:

@@ -19,6 +19,24 @@ from unspool.tf1.initializers import (
 )
 from unspool.tf1.namespace import missing
 
+__all__ = [
+    "constant",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "identity",
+    "lecun_normal",
+    "lecun_uniform",
+    "ones",
+    "orthogonal",
+    "random_normal",
+    "random_uniform",
+    "truncated_normal",
+    "variance_scaling",
+    "zeros",
+]
+
 
 class _HeNormal(variance_scaling_initializer):
     def __init__(self, seed: int | None = None) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import sys
+from types import ModuleType
 from typing import Any
 
 _ARRAYS = "read with Python, and feed arrays"
-_SESSION = "use tf.Session, with tf.train.Saver and tf.summary.FileWriter"
 _CODE = "graphs are not in checkpoints here: build the graph with the program, and restore its variables"
 _INSTEAD = {
     "tf.train.import_meta_graph": f"{_CODE} with tf.train.Saver().restore",
@@ -44,8 +45,46 @@ def missing(path: str, name: str, names: Any) -> AttributeError:
     """
     advice = next((advice for prefix, advice in _INSTEAD.items() if f"{path}.{name}".startswith(prefix)), None)
     if advice is not None:
-        return AttributeError(f"unspool.tf1 has no {path}.{name}; {advice}")
+        return AttributeError(f"unspool.tf1 has no {path}.{name}; {advice}", name=name, obj=None)
     known = [each for each in names if not each.startswith("_")]
     near = difflib.get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(f'{path}.{each}' for each in near)}?" if near else ""
-    return AttributeError(f"unspool.tf1 has no {path}.{name}{hint}")
+    # With an object of its own, so that Python does not add what it finds near.
+    return AttributeError(f"unspool.tf1 has no {path}.{name}{hint}", name=name, obj=None)
+
+
+def public(module: ModuleType) -> list[str]:
+    """The names of a module that are TensorFlow's: those in `__all__`, and those that wait to be asked for.
+
+    >>> from unspool import tf1 as tf
+    >>> "dynamic_rnn" in public(tf.nn), "Any" in public(tf.nn)
+    (True, False)
+    """
+    return [*module.__all__, *getattr(module, "LATER", ())]
+
+
+def module_at(path: str) -> ModuleType | None:
+    """The module that `tf` has under a path, if it has one there.
+
+    >>> module_at("contrib.seq2seq").__name__, module_at("nn.relu"), module_at("session")
+    ('unspool.tf1.seq2seq', None, None)
+    """
+    found: Any = sys.modules["unspool.tf1"]
+    for name in path.split(".") if path else ():
+        found = getattr(found, name, None) if name in public(found) else None
+        if not isinstance(found, ModuleType):
+            return None
+    return found
+
+
+def modules(path: str = "", around: tuple[ModuleType, ...] = ()) -> dict[str, ModuleType]:
+    """All modules that `tf` has, by their paths; `tf.compat.v1`, which is `tf` itself, once."""
+    module = module_at(path)
+    if module is None:
+        return {}
+    if module in around:
+        return {path: module}
+    found = {path: module}
+    for name in filter(str.islower, public(module)):
+        found |= modules(f"{path}.{name}".lstrip("."), (*around, module))
+    return found

@@ -4,102 +4,82 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.tf1 import rnn_cell as rnn_cell
+from unspool.tf1 import rnn_cell
 from unspool.tf1.namespace import missing
-from unspool.tf1.ops.math import log_sigmoid as log_sigmoid
-from unspool.tf1.ops.math import sigmoid as sigmoid
-from unspool.tf1.ops.math import tanh as tanh
+from unspool.tf1.ops.math import log_sigmoid, sigmoid, tanh
 from unspool.tf1.ops.nn import (
-    batch_normalization as batch_normalization,
-)
-from unspool.tf1.ops.nn import (
-    bias_add as bias_add,
-)
-from unspool.tf1.ops.nn import (
-    dropout as dropout,
-)
-from unspool.tf1.ops.nn import (
-    elu as elu,
-)
-from unspool.tf1.ops.nn import (
-    embedding_lookup as embedding_lookup,
-)
-from unspool.tf1.ops.nn import (
-    in_top_k as in_top_k,
-)
-from unspool.tf1.ops.nn import (
-    l2_loss as l2_loss,
-)
-from unspool.tf1.ops.nn import (
-    l2_normalize as l2_normalize,
-)
-from unspool.tf1.ops.nn import (
-    leaky_relu as leaky_relu,
-)
-from unspool.tf1.ops.nn import (
-    log_softmax as log_softmax,
-)
-from unspool.tf1.ops.nn import (
-    moments as moments,
-)
-from unspool.tf1.ops.nn import (
-    relu as relu,
-)
-from unspool.tf1.ops.nn import (
-    relu6 as relu6,
-)
-from unspool.tf1.ops.nn import (
-    selu as selu,
-)
-from unspool.tf1.ops.nn import (
-    sigmoid_cross_entropy_with_logits as sigmoid_cross_entropy_with_logits,
-)
-from unspool.tf1.ops.nn import (
-    softmax as softmax,
-)
-from unspool.tf1.ops.nn import (
-    softmax_cross_entropy_with_logits as softmax_cross_entropy_with_logits,
-)
-from unspool.tf1.ops.nn import (
-    softmax_cross_entropy_with_logits_v2 as softmax_cross_entropy_with_logits_v2,
-)
-from unspool.tf1.ops.nn import (
-    softplus as softplus,
-)
-from unspool.tf1.ops.nn import (
-    softsign as softsign,
-)
-from unspool.tf1.ops.nn import (
-    sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,
-)
-from unspool.tf1.ops.nn import (
-    swish as swish,
-)
-from unspool.tf1.ops.nn import (
-    top_k as top_k,
-)
-from unspool.tf1.ops.nn import (
-    weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits,
-)
-from unspool.tf1.ops.nn import (
-    xw_plus_b as xw_plus_b,
-)
-from unspool.tf1.ops.nn import (
-    zero_fraction as zero_fraction,
+    batch_normalization,
+    bias_add,
+    dropout,
+    elu,
+    embedding_lookup,
+    in_top_k,
+    l2_loss,
+    l2_normalize,
+    leaky_relu,
+    log_softmax,
+    moments,
+    relu,
+    relu6,
+    selu,
+    sigmoid_cross_entropy_with_logits,
+    softmax,
+    softmax_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits_v2,
+    softplus,
+    softsign,
+    sparse_softmax_cross_entropy_with_logits,
+    swish,
+    top_k,
+    weighted_cross_entropy_with_logits,
+    xw_plus_b,
+    zero_fraction,
 )
 from unspool.tf1.rnn.loops import (
-    bidirectional_dynamic_rnn as bidirectional_dynamic_rnn,
+    bidirectional_dynamic_rnn,
+    dynamic_rnn,
+    static_bidirectional_rnn,
+    static_rnn,
 )
-from unspool.tf1.rnn.loops import (
-    dynamic_rnn as dynamic_rnn,
-)
-from unspool.tf1.rnn.loops import (
-    static_bidirectional_rnn as static_bidirectional_rnn,
-)
-from unspool.tf1.rnn.loops import (
-    static_rnn as static_rnn,
-)
-from unspool.tf1.rnn.raw import raw_rnn as raw_rnn
+from unspool.tf1.rnn.raw import raw_rnn
+
+__all__ = [
+    "batch_normalization",
+    "bias_add",
+    "bidirectional_dynamic_rnn",
+    "dropout",
+    "dynamic_rnn",
+    "elu",
+    "embedding_lookup",
+    "in_top_k",
+    "l2_loss",
+    "l2_normalize",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "moments",
+    "raw_rnn",
+    "relu",
+    "relu6",
+    "rnn_cell",
+    "selu",
+    "sigmoid",
+    "sigmoid_cross_entropy_with_logits",
+    "softmax",
+    "softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits_v2",
+    "softplus",
+    "softsign",
+    "sparse_softmax_cross_entropy_with_logits",
+    "static_bidirectional_rnn",
+    "static_rnn",
+    "swish",
+    "tanh",
+    "top_k",
+    "weighted_cross_entropy_with_logits",
+    "xw_plus_b",
+    "zero_fraction",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -255,11 +255,12 @@ class _Sessions(threading.local):
 
     @contextmanager
     def entered(self, session: Session) -> Generator[Session, None, None]:
-        self.stack.append(session)
+        stack = self.stack  # which `fresh` may have put aside when a context ends that nobody closed
+        stack.append(session)
         try:
             yield session
         finally:
-            del self.stack[len(self.stack) - 1 - self.stack[::-1].index(session)]
+            del stack[len(stack) - 1 - stack[::-1].index(session)]
 
 
 _sessions = _Sessions()
@@ -268,6 +269,16 @@ _sessions = _Sessions()
 def get_default_session() -> Session | None:
     """The session that `eval()` and `run()` use, if there is one."""
     return _sessions.stack[-1] if _sessions.stack else None
+
+
+@contextmanager
+def fresh() -> Generator[None, None, None]:
+    """No default sessions of the caller's inside, and none from inside after it."""
+    before, _sessions.stack = _sessions.stack, []
+    try:
+        yield
+    finally:
+        _sessions.stack = before
 
 
 def session_for(session: Any, graph: Graph) -> Session:

@@ -8,6 +8,12 @@ import torch
 
 from unspool.tf1.namespace import missing
 
+__all__ = [
+    "gpu_device_name",
+    "is_built_with_cuda",
+    "is_gpu_available",
+]
+
 
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
     """Whether torch can compute on a GPU; a session does so after `torch.set_default_device("cuda")`."""

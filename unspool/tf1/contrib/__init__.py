@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.tf1 import seq2seq as seq2seq
-from unspool.tf1.contrib import data as data
-from unspool.tf1.contrib import layers as layers
-from unspool.tf1.contrib import lookup as lookup
-from unspool.tf1.contrib import rnn as rnn
+from unspool.tf1 import seq2seq
+from unspool.tf1.contrib import data, framework, layers, lookup, rnn
 from unspool.tf1.namespace import missing
+
+__all__ = [
+    "data",
+    "framework",
+    "layers",
+    "lookup",
+    "rnn",
+    "seq2seq",
+]
 
 
 def __getattr__(name: str) -> Any:

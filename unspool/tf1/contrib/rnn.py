@@ -4,57 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.cells.lstm import LSTMStateTuple as LSTMStateTuple
+from unspool.cells.lstm import LSTMStateTuple
 from unspool.tf1.namespace import missing
-from unspool.tf1.rnn.cell import RNNCell as RNNCell
+from unspool.tf1.rnn.cell import RNNCell
 from unspool.tf1.rnn.cells import (
-    BasicLSTMCell as BasicLSTMCell,
-)
-from unspool.tf1.rnn.cells import (
-    BasicRNNCell as BasicRNNCell,
-)
-from unspool.tf1.rnn.cells import (
-    DeviceWrapper as DeviceWrapper,
-)
-from unspool.tf1.rnn.cells import (
-    DropoutWrapper as DropoutWrapper,
-)
-from unspool.tf1.rnn.cells import (
-    EmbeddingWrapper as EmbeddingWrapper,
-)
-from unspool.tf1.rnn.cells import (
-    GRUCell as GRUCell,
-)
-from unspool.tf1.rnn.cells import (
-    HighwayWrapper as HighwayWrapper,
-)
-from unspool.tf1.rnn.cells import (
-    InputProjectionWrapper as InputProjectionWrapper,
-)
-from unspool.tf1.rnn.cells import (
-    LSTMCell as LSTMCell,
-)
-from unspool.tf1.rnn.cells import (
-    MultiRNNCell as MultiRNNCell,
-)
-from unspool.tf1.rnn.cells import (
-    OutputProjectionWrapper as OutputProjectionWrapper,
-)
-from unspool.tf1.rnn.cells import (
-    ResidualWrapper as ResidualWrapper,
+    BasicLSTMCell,
+    BasicRNNCell,
+    DeviceWrapper,
+    DropoutWrapper,
+    EmbeddingWrapper,
+    GRUCell,
+    HighwayWrapper,
+    InputProjectionWrapper,
+    LSTMCell,
+    MultiRNNCell,
+    OutputProjectionWrapper,
+    ResidualWrapper,
 )
 from unspool.tf1.rnn.loops import (
-    static_bidirectional_rnn as static_bidirectional_rnn,
-)
-from unspool.tf1.rnn.loops import (
-    static_rnn as static_rnn,
+    static_bidirectional_rnn,
+    static_rnn,
 )
 from unspool.tf1.rnn.stacks import (
-    stack_bidirectional_dynamic_rnn as stack_bidirectional_dynamic_rnn,
+    stack_bidirectional_dynamic_rnn,
+    stack_bidirectional_rnn,
 )
-from unspool.tf1.rnn.stacks import (
-    stack_bidirectional_rnn as stack_bidirectional_rnn,
-)
+
+__all__ = [
+    "BasicLSTMCell",
+    "BasicRNNCell",
+    "DeviceWrapper",
+    "DropoutWrapper",
+    "EmbeddingWrapper",
+    "GRUBlockCell",
+    "GRUCell",
+    "HighwayWrapper",
+    "InputProjectionWrapper",
+    "LSTMBlockCell",
+    "LSTMCell",
+    "LSTMStateTuple",
+    "MultiRNNCell",
+    "OutputProjectionWrapper",
+    "RNNCell",
+    "ResidualWrapper",
+    "stack_bidirectional_dynamic_rnn",
+    "stack_bidirectional_rnn",
+    "static_bidirectional_rnn",
+    "static_rnn",
+]
 
 LSTMBlockCell = LSTMCell
 """The same numbers as `LSTMCell`, under the same names."""

@@ -1,0 +1,1 @@
+"""What programs use of the inside of TensorFlow, `tensorflow.python`, and is not public."""

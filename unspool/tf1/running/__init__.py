@@ -1,0 +1,1 @@
+"""Programs that say `import tensorflow`: `tensorflow` is `unspool.tf1` inside them."""
