@@ -94,6 +94,10 @@ class QueueBase:
         """Takes how many elements there are to the number of the one that comes next."""
         return lambda count: 0
 
+    def put(self, state: State, element: Element) -> None:
+        """Puts an element in, in a run, and waits while the queue is full."""
+        self._contents(state).put([element])
+
     # -- putting in --------------------------------------------------------------------------------------------------
 
     def enqueue(self, vals: Any, name: str | None = None) -> Operation:

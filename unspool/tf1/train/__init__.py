@@ -15,36 +15,6 @@ from unspool.tf1.queues.producers import (
     string_input_producer,
 )
 from unspool.tf1.queues.runners import QueueRunner, add_queue_runner, start_queue_runners
-from unspool.tf1.sessions.basic_hooks import (
-    CheckpointSaverHook,
-    FeedFnHook,
-    FinalOpsHook,
-    GlobalStepWaiterHook,
-    LoggingTensorHook,
-    NanLossDuringTrainingError,
-    NanTensorHook,
-    SecondOrStepTimer,
-    StepCounterHook,
-    StopAtStepHook,
-    SummarySaverHook,
-)
-from unspool.tf1.sessions.hooks import (
-    CheckpointSaverListener,
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-)
-from unspool.tf1.sessions.manager import Scaffold, SessionManager
-from unspool.tf1.sessions.monitored import (
-    ChiefSessionCreator,
-    MonitoredSession,
-    MonitoredTrainingSession,
-    SessionCreator,
-    SingularMonitoredSession,
-    WorkerSessionCreator,
-)
-from unspool.tf1.sessions.supervisor import Supervisor
 from unspool.tf1.train.adaptive import (
     AdadeltaOptimizer,
     AdagradOptimizer,
@@ -79,6 +49,36 @@ from unspool.tf1.train.reader import (
     load_variable,
 )
 from unspool.tf1.train.saver import Saver
+from unspool.tf1.train.sessions.basic_hooks import (
+    CheckpointSaverHook,
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    LoggingTensorHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    SecondOrStepTimer,
+    StepCounterHook,
+    StopAtStepHook,
+    SummarySaverHook,
+)
+from unspool.tf1.train.sessions.hooks import (
+    CheckpointSaverListener,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+from unspool.tf1.train.sessions.manager import Scaffold, SessionManager
+from unspool.tf1.train.sessions.monitored import (
+    ChiefSessionCreator,
+    MonitoredSession,
+    MonitoredTrainingSession,
+    SessionCreator,
+    SingularMonitoredSession,
+    WorkerSessionCreator,
+)
+from unspool.tf1.train.sessions.supervisor import Supervisor
 from unspool.tf1.train.step import create_global_step, get_global_step, get_or_create_global_step, global_step
 
 __all__ = [

@@ -12,9 +12,9 @@ import numpy as np
 
 from unspool.tf1 import logging
 from unspool.tf1.graph import get_default_graph
-from unspool.tf1.sessions.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from unspool.tf1.sessions.writers import writer_for
 from unspool.tf1.train.saver import Saver
+from unspool.tf1.train.sessions.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from unspool.tf1.train.sessions.writers import writer_for
 from unspool.tf1.train.step import get_global_step
 
 __all__ = [
@@ -202,7 +202,7 @@ class CheckpointSaverHook(SessionRunHook):
 
     def _chosen(self) -> Saver:
         if self._saver is None:
-            from unspool.tf1.sessions.manager import saver_or_default
+            from unspool.tf1.train.sessions.manager import saver_or_default
 
             self._saver = self._scaffold.saver if self._scaffold is not None else saver_or_default()
         return self._saver  # pyright: ignore[reportReturnType]

@@ -12,9 +12,9 @@ from unspool.tf1.graph import Graph, get_default_graph
 from unspool.tf1.queues.coordinator import Coordinator, LooperThread
 from unspool.tf1.queues.runners import start_queue_runners
 from unspool.tf1.session import Session
-from unspool.tf1.sessions.manager import Scaffold, SessionManager, saver_or_default
-from unspool.tf1.sessions.writers import writer_for
 from unspool.tf1.summary import merge_all
+from unspool.tf1.train.sessions.manager import Scaffold, SessionManager, saver_or_default
+from unspool.tf1.train.sessions.writers import writer_for
 from unspool.tf1.train.step import get_global_step
 from unspool.tf1.variables import (
     GraphKeys,
