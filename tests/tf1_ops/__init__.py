@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tests.tf1_ops import arithmetic, arrays, control, joining, neural, operators, products, reductions, slicing
+from tests.tf1_ops import (
+    arithmetic,
+    arrays,
+    control,
+    ctc,
+    joining,
+    neural,
+    operators,
+    products,
+    reductions,
+    sampling,
+    slicing,
+    sparse,
+)
 from tests.tf1_ops.call import Call
 
 CALLS: dict[str, dict[str, Call]] = {
@@ -15,5 +28,8 @@ CALLS: dict[str, dict[str, Call]] = {
     "joining": joining.CALLS,
     "neural": neural.CALLS,
     "control": control.CALLS,
+    "sparse": sparse.CALLS,
+    "sampling": sampling.CALLS,
+    "ctc": ctc.CALLS,
 }
 """By subject and name."""

@@ -38,6 +38,11 @@ _note("what may be a scalar is taken as one", "control", "while_loop of a fed nu
 _note("a loop that never runs has no slices, whatever their shape", "control", "map_fn of nothing")
 _note("what is carried may be known better than what comes", "control", "scan of a structure", "scan of two")
 
+_note("a shape may be of any rank until it runs", "sparse", "sparse_reset_shape to another")
+_note(SOONER, "sampling", *(f"{each} of another number" for each in ("uniform", "log_uniform", "learned_unigram")))
+_note("TensorFlow's table is too small for no label", "ctc", "ctc_loss of blanks alone")
+_note("TensorFlow's table is too small for no label", "ctc", "ctc_loss of blanks alone, not merged")
+
 LOST = "what the dtype cannot hold is an error, where TensorFlow makes something else of it"
 MISTAKES_ON_PURPOSE = {
     "iterate_over_a_tensor": "TensorFlow 2's own kind of TypeError",

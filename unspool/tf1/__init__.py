@@ -33,6 +33,7 @@ from unspool.tf1 import (
     namespace,
     nn,
     operations,
+    sparse,
     strings,
     summary,
     test,
@@ -103,6 +104,7 @@ from unspool.tf1.ops.array import *
 from unspool.tf1.ops.checks import *
 from unspool.tf1.ops.control_flow import *
 from unspool.tf1.ops.creation import *
+from unspool.tf1.ops.ctc_decoding import edit_distance
 from unspool.tf1.ops.debugging import *
 from unspool.tf1.ops.joining import *
 from unspool.tf1.ops.mapping import *
@@ -130,6 +132,12 @@ from unspool.tf1.seeds import set_random_seed
 from unspool.tf1.session import InteractiveSession, Session, get_default_session
 from unspool.tf1.session_options import ConfigProto, GPUOptions, RunMetadata, RunOptions
 from unspool.tf1.shapes import Dimension, TensorShape
+from unspool.tf1.sparse import dense as _sparse_dense
+from unspool.tf1.sparse import layout as _sparse_layout
+from unspool.tf1.sparse import tensor as _sparse_tensor
+from unspool.tf1.sparse.dense import *
+from unspool.tf1.sparse.layout import *
+from unspool.tf1.sparse.tensor import *
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 from unspool.tf1.variables import (
@@ -224,6 +232,7 @@ __all__ = [
     "disable_eager_execution",
     "disable_v2_behavior",
     "double",
+    "edit_distance",
     "errors",
     "estimator",
     "flags",
@@ -278,6 +287,7 @@ __all__ = [
     "round",
     "set_random_seed",
     "slice",
+    "sparse",
     "stop_gradient",
     "string",
     "strings",
@@ -308,6 +318,9 @@ __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
 __all__ += slicing.__all__
+__all__ += _sparse_dense.__all__
+__all__ += _sparse_layout.__all__
+__all__ += _sparse_tensor.__all__
 __all__ += string_operations.__all__
 
 LATER = ("Summary", "Event")

@@ -6,6 +6,16 @@ from typing import Any
 
 from unspool.tf1 import rnn_cell
 from unspool.tf1.namespace import missing
+from unspool.tf1.ops.candidates import (
+    all_candidate_sampler,
+    compute_accidental_hits,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_uniform_candidate_sampler,
+    uniform_candidate_sampler,
+)
+from unspool.tf1.ops.ctc import ctc_loss
+from unspool.tf1.ops.ctc_decoding import ctc_beam_search_decoder, ctc_greedy_decoder
 from unspool.tf1.ops.math import log_sigmoid, sigmoid, tanh
 from unspool.tf1.ops.nn import (
     batch_normalization,
@@ -35,6 +45,7 @@ from unspool.tf1.ops.nn import (
     xw_plus_b,
     zero_fraction,
 )
+from unspool.tf1.ops.sampled_losses import nce_loss, sampled_softmax_loss
 from unspool.tf1.rnn.loops import (
     bidirectional_dynamic_rnn,
     dynamic_rnn,
@@ -44,24 +55,34 @@ from unspool.tf1.rnn.loops import (
 from unspool.tf1.rnn.raw import raw_rnn
 
 __all__ = [
+    "all_candidate_sampler",
     "batch_normalization",
     "bias_add",
     "bidirectional_dynamic_rnn",
+    "compute_accidental_hits",
+    "ctc_beam_search_decoder",
+    "ctc_greedy_decoder",
+    "ctc_loss",
     "dropout",
     "dynamic_rnn",
     "elu",
     "embedding_lookup",
+    "fixed_unigram_candidate_sampler",
     "in_top_k",
     "l2_loss",
     "l2_normalize",
     "leaky_relu",
+    "learned_unigram_candidate_sampler",
     "log_sigmoid",
     "log_softmax",
+    "log_uniform_candidate_sampler",
     "moments",
+    "nce_loss",
     "raw_rnn",
     "relu",
     "relu6",
     "rnn_cell",
+    "sampled_softmax_loss",
     "selu",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
@@ -76,6 +97,7 @@ __all__ = [
     "swish",
     "tanh",
     "top_k",
+    "uniform_candidate_sampler",
     "weighted_cross_entropy_with_logits",
     "xw_plus_b",
     "zero_fraction",

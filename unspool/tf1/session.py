@@ -16,6 +16,7 @@ from unspool.tf1.feeding import as_fed
 from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.program import Program
+from unspool.tf1.sparse.tensor import SparseTensor, SparseTensorValue
 from unspool.tf1.string_values import Strings
 from unspool.tf1.tables import noting_lookups
 from unspool.tf1.tensor import Tensor
@@ -296,10 +297,14 @@ def session_for(session: Any, graph: Graph) -> Session:
 
 def _parts(fetch: Any) -> list[Any]:
     """What is computed for a fetch."""
+    if isinstance(fetch, SparseTensor):
+        return fetch.parts()
     return [fetch.values, fetch.indices] if isinstance(fetch, IndexedSlices) else [fetch]
 
 
 def _whole(fetch: Any, values: list[Any]) -> Any:
+    if isinstance(fetch, SparseTensor):
+        return SparseTensorValue(*values)
     return (
         IndexedSlicesValue(values[0], values[1], fetch.dense_shape) if isinstance(fetch, IndexedSlices) else values[0]
     )

@@ -34,7 +34,18 @@ _MOVING = (
 _MOVING_METHODS = (
     *("__getitem__", "reshape", "view", "expand", "expand_as", "flatten", "index_select", "gather", "flip", "unbind"),
     *("transpose", "permute", "squeeze", "unsqueeze", "repeat", "tile", "split", "clone", "detach", "contiguous"),
-    *("narrow", "select", "movedim", "where", "roll", "broadcast_to", "masked_select", "t", "take_along_dim"),
+    *(
+        "narrow",
+        "select",
+        "movedim",
+        "where",
+        "roll",
+        "broadcast_to",
+        "masked_select",
+        "t",
+        "take_along_dim",
+        "index_put",
+    ),
 )
 _TELLING_METHODS = (
     *("__eq__", "__ne__", "eq", "ne", "equal", "dim", "numel", "size", "stride", "__len__", "is_floating_point"),

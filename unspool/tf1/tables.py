@@ -36,6 +36,10 @@ STOPS = frozenset(
         "FloorDiv",
         "zero_fraction",
         "PyFunc",
+        "SparseConcat",
+        "CTCGreedyDecoder",
+        "CTCBeamSearchDecoder",
+        "EditDistance",
     ]
 )
 """Operations that no gradient goes through."""

@@ -5,14 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1 import seq2seq
-from unspool.tf1.contrib import data, framework, layers, learn, lookup, rnn, tensorboard, training
+from unspool.tf1.contrib import (
+    crf,
+    data,
+    framework,
+    layers,
+    learn,
+    legacy_seq2seq,
+    lookup,
+    rnn,
+    tensorboard,
+    training,
+)
 from unspool.tf1.namespace import missing
 
 __all__ = [
+    "crf",
     "data",
     "framework",
     "layers",
     "learn",
+    "legacy_seq2seq",
     "lookup",
     "rnn",
     "seq2seq",

@@ -243,6 +243,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     wanted = as_dtype(dtype)
     if isinstance(x, torch.Tensor):
         return x.to(wanted.torch)
+    if hasattr(x, "with_values"):  # a SparseTensor: its elements
+        return x.with_values(cast(x.values, wanted, name))
     given = as_tensor(x)
     if given.dtype is wanted:
         return given

@@ -101,6 +101,14 @@ class RNNCell:
         # Its variables are there; a cell that asks for them by name at every call means those.
         return variable_scope(self._scope, reuse=True if self.built else None, auxiliary_name_scope=False)
 
+    def __deepcopy__(self, memo: Any) -> RNNCell:
+        """A cell of its own like this one, with variables of its own, which it makes or finds where it is called."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        kept = {key: value for key, value in vars(self).items() if key not in ("_scope", "_bound", "built")}
+        vars(made).update(copy.deepcopy(kept, memo))
+        return made
+
     def add_variable(
         self, name: str, shape: Any, dtype: Any = None, initializer: Any = None, trainable: bool = True
     ) -> Variable:
@@ -159,6 +167,7 @@ class ModuleCell(RNNCell):
     kind: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._given = args, kwargs
         bound = inspect.signature(self.kind).bind(*args, **kwargs)
         self.reuse = bound.arguments.pop("reuse", None)
         late: list[tuple[str, Tensor]] = []
@@ -171,6 +180,16 @@ class ModuleCell(RNNCell):
         own = [Late(self.module, [tensor], _setter(name)) for name, tensor in late]
         self._bound = Bound(self.module, [*inner, *own])
         super().__init__(name=self.module.name, dtype=bound.arguments.get("dtype"))
+
+    def __deepcopy__(self, memo: Any) -> ModuleCell:
+        """A cell of its own, made with the same arguments, of which cells are copied too."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        args, kwargs = copy.deepcopy(self._given, memo)
+        ModuleCell.__init__(made, *args, **kwargs)
+        more = {key: value for key, value in vars(self).items() if key not in vars(made) and key != "_scope"}
+        vars(made).update(copy.deepcopy(more, memo))
+        return made
 
     @property
     def state_size(self) -> Structure:
