@@ -41,6 +41,18 @@ class OpError(Exception):
         return type(self), (None, None, self.message)  # a graph stays where it is
 
 
+def of_python(error: Exception) -> OpError:
+    """The error of an operation for one that a Python function of the program raised in it."""
+    kinds: list[tuple[type[Exception] | tuple[type[Exception], ...], type[OpError]]] = [
+        ((TypeError, ValueError), InvalidArgumentError),
+        (StopIteration, OutOfRangeError),
+        (MemoryError, ResourceExhaustedError),
+        (NotImplementedError, UnimplementedError),
+    ]
+    kind = next((made for given, made in kinds if isinstance(error, given)), UnknownError)
+    return error if isinstance(error, OpError) else kind(None, None, f"{type(error).__name__}: {error}")
+
+
 class InvalidArgumentError(OpError):
     """A value does not fit an operation, or a placeholder was not fed."""
 

@@ -71,6 +71,8 @@ def KeyValueTensorInitializer(  # noqa: N802
         raise ValueError(f"keys have shape {described(given.dims)}, but values {described(found.dims)}")
 
     def contents(keys: torch.Tensor, values: torch.Tensor) -> Contents:
+        if keys.numel() != values.numel():
+            raise ValueError(f"there are {keys.numel()} keys, but {values.numel()} values")
         return _filled(zip(keys.reshape(-1).tolist(), values.reshape(-1).tolist(), strict=True))
 
     return Initializer(given.dtype, found.dtype, (given, found), contents)

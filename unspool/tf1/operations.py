@@ -55,8 +55,8 @@ def apply(
     return made[0] if len(made) == 1 else made
 
 
-FRACTIONS, NUMBERS, TRUTHS = "fractions", "numbers", "truths"
-"""What an operation may be limited to: floats, anything but bool, bool."""
+FRACTIONS, NUMBERS, TRUTHS, SUMMANDS = "fractions", "numbers", "truths", "numbers and strings"
+"""What an operation may be limited to: floats, anything but bool and string, bool, anything but bool."""
 
 
 def elementwise(
@@ -82,8 +82,9 @@ def check_takes(kind: str, tensor: Tensor, takes: str | None) -> None:
     fine = {
         None: True,
         FRACTIONS: dtype.is_floating or dtype.is_complex,
-        NUMBERS: not dtype.is_bool,
+        NUMBERS: not dtype.is_bool and dtype.torch is not None,
         TRUTHS: dtype.is_bool,
+        SUMMANDS: not dtype.is_bool,
     }[takes]
     if not fine:
         raise TypeError(f"{kind} is an operation on {takes}, but {tensor.name} is {dtype.name}; use tf.cast")

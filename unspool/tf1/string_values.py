@@ -128,6 +128,8 @@ class Strings(torch.Tensor):
                 if isinstance(made, list | tuple)
                 else _wrapped(made, table)
             )
+        if func is torch.add:
+            return _joined(*args)
         if func in (_T.to, _T.cpu, _T.numpy):
             return args[0].array() if func is _T.numpy else args[0]
         name = getattr(func, "__name__", str(func))
@@ -143,6 +145,11 @@ class Strings(torch.Tensor):
 
     def __repr__(self, *_: Any, **__: Any) -> str:
         return f"Strings({self.tolist()!r})"
+
+
+def _joined(one: Strings, other: Strings) -> Strings:
+    """The strings at each place, joined."""
+    return Strings.of(np.add(one.array(), other.array(), dtype=object))
 
 
 def as_bytes(value: Any) -> np.ndarray[Any, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unspool.tf1.dtypes import DType
+from unspool.tf1.errors import OutOfRangeError
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.program import needed
@@ -185,6 +186,19 @@ class Variable(Operators):
     ) -> Tensor:
         """A tensor that, when it is computed, subtracts from the variable, and is its new value."""
         return self._assignment("AssignSub", delta, torch.sub, name)
+
+    def count_up_to(self, limit: int) -> Tensor:
+        """The value of a counter, which is one more afterwards; `OutOfRangeError` in a run at the limit."""
+
+        def count(run: Run) -> torch.Tensor:
+            value = run.state.value_of(self).detach().clone()
+            if int(value) >= limit:
+                raise OutOfRangeError(None, self.op, f"Reached limit of {limit}")
+            run.state.assign(self, value + 1)
+            return value
+
+        outputs = [(self.dtype, self.dims)]
+        return apply("CountUpTo", count, outputs=outputs, takes_run=True, effect=True, changes=(self,))
 
     def _assignment(
         self, kind: str, value: Any, change: Callable[[Any, Any], Any], name: str | None = None, reads: bool = True

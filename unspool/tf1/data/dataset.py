@@ -158,7 +158,11 @@ class Dataset:
         return Dataset(stages.Skipped(self.stage, count))
 
     def shard(self, num_shards: Any, index: Any) -> Dataset:
-        """Every `num_shards`-th element, beginning with number `index`; `ValueError` if there is no such shard."""
+        """Every `num_shards`-th element, beginning with number `index`.
+
+        Raises:
+            InvalidArgumentError: in a run, if there is no such shard.
+        """
         return Dataset(stages.Sharded(self.stage, num_shards, index))
 
     def shuffle(self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: bool | None = None) -> Dataset:

@@ -49,6 +49,11 @@ def as_element(value: Any) -> Structure:
     return _mapped(as_tensor, value)
 
 
+def as_result(value: Any) -> Structure:
+    """The same for what a function returns: a list of tensors is meant as a tuple there."""
+    return as_element(tuple(value) if isinstance(value, list) else value)  # pyright: ignore[reportUnknownArgumentType]
+
+
 def _mapped(function: Callable[[Any], Any], value: Any) -> Structure:
     if isinstance(value, dict):
         made = {key: _mapped(function, each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -155,7 +160,7 @@ class ElementFunction:
     """
 
     def __init__(
-        self, function: Callable[..., Any], element: Structure, makes: Callable[[Any], Structure] = as_element
+        self, function: Callable[..., Any], element: Structure, makes: Callable[[Any], Structure] = as_result
     ) -> None:
         leaves: list[Any] = flatten(element)
         entries = [Like(variant, ()) if isinstance(each, Nested) else each for each in leaves]

@@ -14,7 +14,7 @@ import torch
 from unspool.structure import Structure, flatten
 from unspool.tf1.data.elements import Reading, Stage, as_element, leaves_up_to, spec_from, specs_of, with_dims
 from unspool.tf1.dtypes import int64, string
-from unspool.tf1.errors import NotFoundError
+from unspool.tf1.errors import NotFoundError, of_python
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.shapes import described, fit, merged
@@ -92,9 +92,18 @@ class Generated(Stage):
         """What is yielded, as tensors."""
         leaves: list[Like] = flatten(self.element)
         given = [reading.values[each].numpy()[()] for each in self._args]
-        for value in self._generator(*given):
-            parts = self._parts(value)
-            yield [_converted(part, leaf) for part, leaf in zip(parts, leaves, strict=True)]
+        try:
+            yielded = iter(self._generator(*given))
+        except Exception as error:
+            raise of_python(error) from error
+        while True:
+            try:
+                value = next(yielded)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise of_python(error) from error
+            yield [_converted(part, leaf) for part, leaf in zip(self._parts(value), leaves, strict=True)]
 
     def _parts(self, value: Any) -> list[Any]:
         try:

@@ -193,18 +193,13 @@ class Sharded(Stage):
 
     def __init__(self, before: Stage, num_shards: Any, index: Any) -> None:
         self._numbers = [as_tensor(each, int64) for each in (num_shards, index)]
-        shards, place = (None if each.known is None else int(each.known) for each in self._numbers)
-        if shards is not None and shards < 1:
-            raise ValueError(f"num_shards must be >= 1; got {shards}")
-        if place is not None and place < 0:
-            raise ValueError(f"index must be >= 0; got {place}")
-        if shards is not None and place is not None and place >= shards:
-            raise ValueError(f"index must be < num_shards; {place} is not < {shards}")
         super().__init__(before.element, [before], self._numbers)
 
     def elements(self, reading: Reading) -> Iterator[list[Any]]:
         """Those of the shard."""
         shards, place = (int(reading.values[each]) for each in self._numbers)
+        if not 0 <= place < shards:
+            raise ValueError(f"index must be >= 0 and < num_shards, but they are {place} and {shards}")
         return itertools.islice(self.inputs[0].elements(reading), place, None, shards)
 
 

@@ -168,7 +168,7 @@ class Estimator:
         return 0 if found is None else int(load_checkpoint(found).get_tensor(GraphKeys.GLOBAL_STEP))
 
     def _train(self, input_fn: Callable[..., Any], hooks: list[SessionRunHook], listeners: list[Any]) -> None:
-        config = self._config
+        config, loss = self._config, None
         with Graph().as_default():
             set_random_seed(config.tf_random_seed)
             step = create_global_step()
@@ -198,7 +198,6 @@ class Estimator:
                 config=config.session_config,
                 log_step_count_steps=config.log_step_count_steps,
             ) as session:
-                loss = None
                 while not session.should_stop():
                     _, loss = session.run([spec.train_op, spec.loss])
         logging.info("Loss for final step: %s.", loss)

@@ -47,11 +47,12 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
         TypeError: if an argument is of another class.
         ValueError: if `max_steps` is not positive.
     """
-    for name, value, kind in (
+    expected: list[tuple[str, Any, type[Any]]] = [
         ("estimator", estimator, Estimator),
         ("train_spec", train_spec, TrainSpec),
         ("eval_spec", eval_spec, EvalSpec),
-    ):
+    ]
+    for name, value, kind in expected:
         if not isinstance(value, kind):
             raise TypeError(f"`{name}` must have type `tf.estimator.{kind.__name__}`, given {type(value)}")
     if train_spec.max_steps is not None and train_spec.max_steps <= 0:

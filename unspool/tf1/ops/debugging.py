@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from unspool.tf1.dtypes import as_dtype, string
+from unspool.tf1.errors import of_python
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.string_values import Strings, is_text
 
@@ -69,7 +70,8 @@ def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: b
         name: the operation's name.
 
     Raises:
-        InvalidArgumentError: in a run, if it returns other dtypes, or not as many arrays.
+        InvalidArgumentError: in a run, if it returns other dtypes, or not as many arrays, or raises `ValueError` or
+            `TypeError`. Other errors of the function are `UnknownError`s, but `StopIteration` is `OutOfRangeError`.
 
     >>> from unspool import tf1 as tf
     >>> tf.Session().run(tf.py_func(np.sort, [tf.constant([3, 1, 2])], tf.int32))
@@ -79,7 +81,10 @@ def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: b
     kinds = [as_dtype(each) for each in (Tout if several else [Tout])]
 
     def call(run: Any, *values: torch.Tensor) -> Any:
-        made = func(*(_as_argument(each) for each in values))
+        try:
+            made = func(*(_as_argument(each) for each in values))
+        except Exception as error:
+            raise of_python(error) from error
         arrays = [] if made is None else list(made) if isinstance(made, list | tuple) else [made]
         if len(arrays) != len(kinds):
             raise ValueError(f"{_called(func)} returned {len(arrays)} values, but Tout has {len(kinds)}")

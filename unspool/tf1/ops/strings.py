@@ -56,6 +56,8 @@ def string_split(source: Any, sep: str | None = None, skip_empty: bool = True, d
     pattern = re.compile(b"[" + re.escape(ends) + b"]") if ends else None
 
     def parts(text: bytes) -> list[bytes]:
+        if not text:
+            return []
         found = [text[place : place + 1] for place in range(len(text))] if pattern is None else pattern.split(text)
         return [each for each in found if each or not skip_empty]
 
@@ -159,14 +161,14 @@ def reduce_join(
     if given.dims is None:
         raise ValueError(f"ReduceJoin: the rank of {given!r} must be known")
     rank = len(given.dims)
-    listed = list(range(rank)) if chosen is None else [chosen] if isinstance(chosen, int) else list(chosen)
+    listed = list(range(rank))[::-1] if chosen is None else [chosen] if isinstance(chosen, int) else list(chosen)
     axes = [each % rank for each in listed]
     kept = [size for place, size in enumerate(given.dims) if place not in axes]
     static = [1 if place in axes else size for place, size in enumerate(given.dims)] if keep_dims else kept
 
     def compute(x: Strings) -> Strings:
         others = [place for place in range(rank) if place not in axes]
-        array = x.array().transpose([*others, *axes])
+        array = x.array().transpose([*others, *reversed(axes)])  # the first of the axes is joined first
         sizes = array.shape[: len(others)]
         rows = array.reshape(int(np.prod(sizes)), -1) if array.size else np.empty((int(np.prod(sizes)), 0), object)
         made = np.empty(len(rows), object)
@@ -306,8 +308,8 @@ def decode_csv(
 
     Args:
         records: strings, one for each record.
-        record_defaults: for each column a list with the value of empty fields, or an empty one where fields must not be
-            empty; its dtype is the column's. A dtype alone says the same as an empty list of it.
+        record_defaults: for each column a list with the value of empty fields, or an empty tensor where fields must not
+            be empty; its dtype is the column's.
         field_delim: what is between fields.
         use_quote_delim: whether double quotes keep a field together.
         name: the operation's name.
@@ -352,15 +354,11 @@ def decode_csv(
 
 def _default_of(default: Any) -> tuple[Any, Any]:
     """The dtype of a column, and the value of its empty fields; None if these are mistakes."""
-    try:
-        return as_dtype(default), None
-    except TypeError:
-        pass
     made = as_tensor(default)
-    if not made.dims or made.dims == (0,):
-        raise TypeError(f"record_defaults must be lists of one value, or dtypes, but has {default!r}")
-    value = default[0]
-    return made.dtype, value.encode() if isinstance(value, str) else value
+    kept = made.op.constant
+    if kept is None or kept.numel() > 1:
+        raise ValueError(f"record_defaults must be values, or lists of one or none, but has {default!r}")
+    return made.dtype, kept.reshape(-1)[0].item() if kept.numel() else None
 
 
 def _field(part: str, kind: Any, default: Any, place: int, number: int, na_value: str) -> Any:

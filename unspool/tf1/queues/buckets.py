@@ -127,7 +127,7 @@ def bucket_by_sequence_length(
     input_length: Any,
     tensors: Any,
     batch_size: Any,
-    bucket_boundaries: Sequence[int],
+    bucket_boundaries: Sequence[Any],
     num_threads: int = 1,
     capacity: int = 32,
     bucket_capacities: Sequence[int] | None = None,

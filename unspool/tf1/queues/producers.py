@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any
 
 from unspool.tf1.dtypes import int64, string
-from unspool.tf1.errors import OutOfRangeError
 from unspool.tf1.graph_functions import control_dependencies
-from unspool.tf1.operations import apply, as_tensor
+from unspool.tf1.operations import as_tensor
 from unspool.tf1.ops.array import identity, shape, size
 from unspool.tf1.ops.control_flow import assert_
 from unspool.tf1.ops.creation import range_
@@ -23,9 +20,6 @@ from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.variables import GraphKeys, Variable
 
-if TYPE_CHECKING:
-    from unspool.tf1.session import Run
-
 
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Tensor:
     """The same tensor so many times, then `OutOfRangeError`; `tf.local_variables_initializer()` has to run first."""
@@ -36,22 +30,13 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
     with name_scope(name or "limit_epochs"):
         zero = as_tensor(0, int64)
         epochs = Variable(zero, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES], name="epochs")
-        with control_dependencies([count_up_to(epochs, num_epochs)]):
+        with control_dependencies([epochs.count_up_to(num_epochs)]):
             return identity(tensor, name=name)
 
 
 def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
-    """The value of a counter, which is one more afterwards; `OutOfRangeError` if it has come to its limit."""
-
-    def count(run: Run) -> torch.Tensor:
-        value = run.state.value_of(ref).detach().clone()
-        if int(value) >= limit:
-            raise OutOfRangeError(None, None, f"Reached limit of {limit}")
-        run.state.assign(ref, value + 1)
-        return value
-
-    details = {"takes_run": True, "effect": True, "changes": (ref,)}
-    return apply("CountUpTo", count, outputs=[(ref.dtype, ref.dims)], name=name, **details)
+    """`ref.count_up_to(limit)`."""
+    return ref.count_up_to(limit)
 
 
 def input_producer(

@@ -328,7 +328,7 @@ class SummarySaverHook(SessionRunHook):
         if self._due:
             step = int(run_context.session.run(self._step))
             self._timer.update_last_triggered_step(step)
-            for each in summaries:
+            for each in summaries if self._writer is not None else ():
                 self._writer.add_summary(each, step)
         self._next = step + 1
 
