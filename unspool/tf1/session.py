@@ -17,6 +17,7 @@ from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.program import Program
 from unspool.tf1.sparse.tensor import SparseTensor, SparseTensorValue
+from unspool.tf1.string_values import Strings
 from unspool.tf1.tables import noting_lookups
 from unspool.tf1.tensor import Tensor
 
@@ -109,6 +110,11 @@ class Session:
         self._programs.clear()
         self.state.clear()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def as_default(self) -> AbstractContextManager[Session]:
         """A context in which `tensor.eval()` and `operation.run()` use this session."""
         return _sessions.entered(self)
@@ -166,6 +172,7 @@ class State:
         self._values: dict[Variable, torch.nn.Parameter] = {}
         self._set: set[Variable] = set()
         self._kept: dict[Any, Any] = {}
+        self._making = threading.RLock()
 
     def is_initialized(self, variable: Variable) -> bool:
         """Whether it has a value."""
@@ -205,11 +212,16 @@ class State:
     def kept(self, key: Any, make: Any) -> Any:
         """What belongs to `key` as long as the session lives, made when first asked for."""
         if key not in self._kept:
-            self._kept[key] = make()
+            with self._making:  # threads that run the same session share what is kept
+                if key not in self._kept:
+                    self._kept[key] = make()
         return self._kept[key]
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Forgets everything, and lets threads go that wait for something in it."""
+        for each in list(self._kept.values()):
+            if hasattr(each, "end"):
+                each.end()
         self._values.clear()
         self._set.clear()
         self._kept.clear()
@@ -301,6 +313,8 @@ def _whole(fetch: Any, values: list[Any]) -> Any:
 def _as_numpy(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return _as_numpy(value.stack()) if hasattr(value, "stack") else value
+    if isinstance(value, Strings):
+        return value.item() if value.dim() == 0 else value.array()
     kept = value.detach().cpu()
     if kept.dtype == torch.bfloat16:  # NumPy has none
         kept = kept.float()

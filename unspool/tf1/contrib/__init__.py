@@ -5,17 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1 import seq2seq
-from unspool.tf1.contrib import crf, distributions, framework, layers, legacy_seq2seq, rnn
+from unspool.tf1.contrib import (
+    crf,
+    data,
+    distributions,
+    framework,
+    layers,
+    learn,
+    legacy_seq2seq,
+    lookup,
+    rnn,
+    tensorboard,
+    training,
+)
 from unspool.tf1.namespace import missing
 
 __all__ = [
     "crf",
+    "data",
     "distributions",
     "framework",
     "layers",
+    "learn",
     "legacy_seq2seq",
+    "lookup",
     "rnn",
     "seq2seq",
+    "tensorboard",
+    "training",
 ]
 
 

@@ -9,7 +9,7 @@ import torch
 
 from unspool.tf1.dtypes import DType, as_dtype, bool_, float32, float64, int32, int64
 from unspool.tf1.indexed_slices import IndexedSlices
-from unspool.tf1.operations import FRACTIONS, NUMBERS, TRUTHS, apply, as_tensor, elementwise, same_dtype
+from unspool.tf1.operations import FRACTIONS, NUMBERS, SUMMANDS, TRUTHS, apply, as_tensor, elementwise, same_dtype
 from unspool.tf1.ops.making import binary as binary
 from unspool.tf1.ops.making import unary as unary
 from unspool.tf1.ops.products import matmul as matmul
@@ -155,7 +155,7 @@ is_inf = unary("IsInf", torch.isinf, "Whether each is infinite.", FRACTIONS, boo
 is_finite = unary("IsFinite", torch.isfinite, "Whether each is finite.", FRACTIONS, bool_)
 logical_not = unary("LogicalNot", torch.logical_not, "Whether each is false.", TRUTHS)
 
-add = binary("Add", torch.add, "The sums.", NUMBERS)
+add = binary("Add", torch.add, "The sums; of strings, these joined.", SUMMANDS)
 subtract = binary("Sub", torch.sub, "The differences.", NUMBERS)
 multiply = binary("Mul", torch.mul, "The products, element by element.", NUMBERS)
 realdiv = binary("RealDiv", _realdiv, "The quotients.")
