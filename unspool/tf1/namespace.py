@@ -21,8 +21,6 @@ _INSTEAD = {
     "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
     "tf.enable_eager_execution": "without a graph, use torch and plain unspool",
     "tf.GradientTape": "use tf.gradients, or torch and plain unspool",
-    "tf.contrib.cudnn_rnn": "use tf.nn.dynamic_rnn with tf.nn.rnn_cell.LSTMCell or GRUCell",
-    "tf.contrib.rnn.LSTMBlockFusedCell": "use tf.nn.dynamic_rnn with tf.contrib.rnn.LSTMBlockCell and time_major=True",
 }
 """What to do without names that many programs use, by how these begin."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from unspool.tf1 import seq2seq
 from unspool.tf1.contrib import (
     crf,
+    cudnn_rnn,
     data,
     distributions,
     framework,
@@ -22,6 +23,7 @@ from unspool.tf1.namespace import missing
 
 __all__ = [
     "crf",
+    "cudnn_rnn",
     "data",
     "distributions",
     "framework",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,14 +106,15 @@ def l2_loss(t: Any, name: str | None = None) -> Any:
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
-    """A tensor with a vector added to every entry along its last axis."""
-    if data_format not in (None, "NHWC"):
-        raise ValueError(f"data_format {data_format!r} is not supported; the channels are the last axis")
+    """A tensor with a vector added along its channels: its last axis, or with "NCHW" and the like its second."""
+    if data_format is not None and not re.fullmatch(r"N(D?H?W?C|CD?H?W?)", data_format):
+        raise ValueError(f"data_format must be of the form `N...C` or `NC...`, but is {data_format!r}")
+    axis = 1 if data_format is not None and data_format.startswith("NC") else -1
 
     def compute(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        if b.dim() != 1 or x.shape[-1:] != b.shape:
-            raise ValueError(f"Must provide as many biases as the last dimension: {list(b.shape)} vs. {list(x.shape)}")
-        return x + b
+        if b.dim() != 1 or x.dim() < 2 or x.shape[axis] != b.shape[0]:
+            raise ValueError(f"Must provide as many biases as there are channels: {list(b.shape)} vs. {list(x.shape)}")
+        return x + (b if axis == -1 else b.reshape(-1, *[1] * (x.dim() - 2)))
 
     if isinstance(value, torch.Tensor) or isinstance(bias, torch.Tensor):
         return apply("BiasAdd", compute, value, bias)
@@ -121,7 +123,8 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     if added.dims is not None and len(added.dims) != 1:
         raise ValueError(f"BiasAdd: Shape must be rank 1, but that of the bias is {described(added.dims)}")
     if dims is not None and added.dims is not None:
-        dims = (*dims[:-1], *merged(dims[-1:], added.dims))
+        place = axis % len(dims)
+        dims = (*dims[:place], *merged(dims[place : place + 1], added.dims), *dims[place + 1 :])
     return apply("BiasAdd", compute, given, added, name=name, outputs=[(given.dtype, dims)])
 
 

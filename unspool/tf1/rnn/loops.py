@@ -61,27 +61,32 @@ def dynamic_rnn(
     (TensorShape([None, 5, 4]), ['rnn/gru_cell/gates/kernel:0', 'rnn/gru_cell/gates/bias:0'])
     """
     assert_like_rnncell("cell", cell)
+    options = dict(parallel_iterations=_iterations(parallel_iterations), swap_memory=bool(swap_memory))
     with variable_scope(scope or "rnn"):
-        sequences = _Sequences(inputs, sequence_length, time_major)
-        state, kind = _state(cell, initial_state, dtype, sequences)
-        sequences.check()
-        bound = bound_cell(cell, sequences.step, state)
-        options = dict(parallel_iterations=_iterations(parallel_iterations), swap_memory=bool(swap_memory))
+        return loop(cell, inputs, sequence_length, initial_state, dtype, time_major, **options)
 
-        def run(modules: list[Any], x: Structure, lengths: Any, s: Structure) -> Any:
-            return unspool.dynamic_rnn(
-                modules[0],
-                x,
-                lengths,
-                s,
-                kind.torch,
-                time_major=time_major,
-                **options,  # pyright: ignore[reportArgumentType]
-            )
 
-        results = sized(cell.output_size, sequences.axes, kind), state_like(state)
-        given = sequences.inputs, sequences.lengths, state
-        return run_module("dynamic_rnn", [bound], run, given, results, loops=True)
+def loop(
+    cell: Any,
+    inputs: Structure,
+    sequence_length: Any,
+    initial_state: Structure,
+    dtype: Any,
+    time_major: bool,
+    **options: Any,
+) -> tuple[Structure, Structure]:
+    """`dynamic_rnn` in the current scope."""
+    sequences = _Sequences(inputs, sequence_length, time_major)
+    state, kind = _state(cell, initial_state, dtype, sequences)
+    sequences.check()
+    bound = bound_cell(cell, sequences.step, state)
+
+    def run(modules: list[Any], x: Structure, lengths: Any, s: Structure) -> Any:
+        return unspool.dynamic_rnn(modules[0], x, lengths, s, kind.torch, time_major=time_major, **options)
+
+    results = sized(cell.output_size, sequences.axes, kind), state_like(state)
+    given = sequences.inputs, sequences.lengths, state
+    return run_module("dynamic_rnn", [bound], run, given, results, loops=True)
 
 
 @checks_flags
