@@ -16,6 +16,7 @@ from unspool.tf1.feeding import as_fed
 from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.program import Program
+from unspool.tf1.rnn.chains import joined
 from unspool.tf1.tables import noting_lookups
 from unspool.tf1.tensor import Tensor
 
@@ -77,7 +78,7 @@ class Session:
         fed = as_fed(self.graph, feed_dict, self.device)
         key = tuple(map(id, leaves)), frozenset(map(id, fed))
         if key not in self._programs:
-            self._programs[key] = Program(leaves, list(fed))
+            self._programs[key] = Program(leaves, list(fed), joined)
         program = self._programs[key]
         with torch.set_grad_enabled(bool(program.gradients)), self._placed(), noting_lookups():
             values = iter([_as_numpy(value) for value in program(Run(self.state, program), fed)])
