@@ -65,13 +65,15 @@ class Program:
             for output in operation.outputs:
                 places.setdefault(output, len(places))
         before = _before_changes(late, watched, len(places))
-        self._size = len(places) + len(before)
+        unread = len(places) + len(before)  # where an operation writes an output that is fed
+        self._size = unread + 1
         self._fed = [(places[each], each, each in watched) for each in fed]
         self._fetched = [places[each] if isinstance(each, Tensor) else None for each in fetches]
         self._early = len(early) if late else -1
         kept = {place for place in self._fetched if place is not None}
         earlier = {**places, **before}
-        self._steps = list(_steps(ordered, places, kept, watched, earlier, len(early)))
+        written = {**places, **dict.fromkeys(fed, unread)}
+        self._steps = list(_steps(ordered, places, written, kept, watched, earlier, len(early)))
 
     def is_differentiated(self, operation: Operation) -> bool:
         """Whether a gradient that this operation takes is itself differentiated."""
@@ -156,16 +158,17 @@ def _before_changes(late: Sequence[Operation], watched: Collection[Tensor], free
 def _steps(
     ordered: Sequence[Operation],
     places: Mapping[Tensor, int],
+    written: Mapping[Tensor, int],
     kept: set[int],
     watched: Collection[Tensor],
     earlier: Mapping[Tensor, int],
     early: int,
 ) -> Iterable[_Step]:
-    """Args: `earlier`, the places that the first `early` operations read."""
+    """Args: `written`, the places of outputs; `earlier`, those that the first `early` operations read."""
     last: dict[int, int] = {}
     for number, operation in enumerate(ordered):
         read = earlier if number < early else places
-        for place in (*(read[each] for each in operation.inputs), *(places[each] for each in operation.outputs)):
+        for place in (*(read[each] for each in operation.inputs), *(written[each] for each in operation.outputs)):
             last[place] = number
     dying: dict[int, list[int]] = {}
     for place, number in last.items():
@@ -176,9 +179,9 @@ def _steps(
         yield _Step(
             operation,
             tuple(read[each] for each in operation.inputs),
-            tuple(places[each] for each in operation.outputs),
+            tuple(written[each] for each in operation.outputs),
             tuple(dying.get(number, ())),
-            tuple(places[each] for each in operation.outputs if each in watched),
+            tuple(written[each] for each in operation.outputs if each in watched),
             tuple((places[each], earlier[each]) for each in operation.outputs if earlier[each] != places[each]),
         )
 

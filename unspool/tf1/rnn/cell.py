@@ -206,7 +206,8 @@ class ModuleCell(RNNCell):
             self.name, [bound], lambda modules, x, s: modules[0](x, s), (inputs, state), (outputs, new_state)
         )
         operation = as_flow(flatten(made)[0]).op
-        noted(operation, CellCall(bound, inputs, state, *made, tuple(bound.inputs)))
+        output, after = made
+        noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
         return made
 
 

@@ -79,7 +79,7 @@ def noted(operation: Operation, call: CellCall) -> None:
     """
     dropouts = [each for each in call.bound.module.modules() if isinstance(each, DropoutWrapper)]
     drawn = any(each.variational_recurrent or each.seed is not None for each in dropouts)
-    leaves = [*call.reads, *call.starts, *call.puts_out, *call.ends]
+    leaves: list[Any] = [*call.reads, *call.starts, *call.puts_out, *call.ends]
     tensors = all(isinstance(leaf, Tensor) for leaf in leaves)
     whole = all(how is None for how in operation.reads.values())
     if tensors and whole and not drawn and call.reads and call.starts and operation.graph.outer is None:
