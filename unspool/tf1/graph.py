@@ -178,6 +178,11 @@ class Graph:
             )
         return tensor
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no operations."""
+        return not self._operations
+
     def get_operations(self) -> list[Operation]:
         """All operations, in the order in which they were made."""
         return sorted(self._operations.values(), key=lambda each: each.number)

@@ -22,7 +22,7 @@ Rewrite: TypeAlias = Callable[
 """Makes a faster list of operations; see `rnn.chains.joined` for its arguments."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Step:
     operation: Operation
     reads: tuple[int, ...]
@@ -33,6 +33,12 @@ class _Step:
     """What a later gradient is taken by."""
     copied: tuple[tuple[int, int], ...]
     """The places of variables, and of what they were: they change before a gradient is taken."""
+
+    def __post_init__(self) -> None:
+        # What every run asks for.
+        self.function, self.takes_run = self.operation.function, self.operation.takes_run
+        self.write = self.writes[0] if len(self.writes) == 1 else None
+        self.tracks = bool(self.watched or self.copied)
 
 
 class Program:
@@ -87,24 +93,24 @@ class Program:
         for number, step in enumerate(self._steps):
             if number == self._early:
                 self._keep(values)
-            operation = step.operation
             arguments = [values[place] for place in step.reads]
             try:
-                made = operation.function(run, *arguments) if operation.takes_run else operation.function(*arguments)
+                made = step.function(run, *arguments) if step.takes_run else step.function(*arguments)
             except OpError:
                 raise
             except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError) as error:
-                message = f"{error}\n\t [[node {operation.name} ({operation.type})]]"
-                raise InvalidArgumentError(None, operation, message) from error
-            if len(step.writes) == 1:
-                values[step.writes[0]] = made
+                message = f"{error}\n\t [[node {step.operation.name} ({step.operation.type})]]"
+                raise InvalidArgumentError(None, step.operation, message) from error
+            if step.write is not None:
+                values[step.write] = made
             else:
                 for place, value in zip(step.writes, made or (), strict=True):
                     values[place] = value
-            for place in step.watched:
-                values[place] = _tracked(values[place])
-            for place, copy in step.copied:
-                values[copy] = values[place].clone()
+            if step.tracks:
+                for place in step.watched:
+                    values[place] = _tracked(values[place])
+                for place, copy in step.copied:
+                    values[copy] = values[place].clone()
             for place in step.frees:
                 values[place] = None
         return [None if place is None else values[place] for place in self._fetched]

@@ -71,20 +71,22 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
-        if not self.graph.get_operations():
+        if self.graph.is_empty:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         wanted = flatten(fetches)
         leaves = [self._element(part) for each in wanted for part in _parts(each)]
         fed = as_fed(self.graph, feed_dict, self.device)
         key = tuple(map(id, leaves)), frozenset(map(id, fed))
-        if key not in self._programs:
-            self._programs[key] = Program(leaves, list(fed), joined)
-        program = self._programs[key]
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = Program(leaves, list(fed), joined)
         with torch.set_grad_enabled(bool(program.gradients)), self._placed(), noting_lookups():
             values = iter([_as_numpy(value) for value in program(Run(self.state, program), fed)])
         return unflatten_as(fetches, [_whole(each, [next(values) for _ in _parts(each)]) for each in wanted])
 
     def _element(self, fetch: Any) -> Tensor | Operation:
+        if isinstance(fetch, Tensor | Operation) and fetch.graph is self.graph:
+            return fetch
         if not isinstance(fetch, str | Operation | Tensor) and not hasattr(fetch, "_as_graph_element"):
             raise TypeError(
                 f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor. "

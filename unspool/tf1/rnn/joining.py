@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 
-import unspool
 from unspool.engine import StrictError, strict
 from unspool.layers.steps import Showing
 from unspool.structure import flatten, unflatten_as
 from unspool.tf1.dtypes import DType
 from unspool.tf1.graph import Operation
 from unspool.tf1.rnn.chains import CellCall, Order, in_order
+from unspool.tf1.rnn.running import Looped
 from unspool.tf1.shapes import Dims
 from unspool.tf1.tensor import Tensor
 
@@ -134,7 +135,10 @@ class Loop:
         self._count, self._shows, call = len(calls), shows, calls[0]
         self._bound, self._inputs, self._state = call.bound, call.inputs, call.state
         self._variables = call.bound.variables
+        self._loop = Looped(call.puts_out[0].dtype, True, "rnn")
         self._widths = len(call.reads), len(call.starts)
+        self._unplanned: WeakSet[Any] = WeakSet()
+        self._showing: WeakKeyDictionary[Any, Showing] = WeakKeyDictionary()
 
     def __call__(self, run: Run, *values: Any) -> list[Any]:
         """The outputs of all steps, the states if they are wanted, and the final state."""
@@ -143,21 +147,21 @@ class Loop:
         first, last = self._widths[0], sum(self._widths)
         sequences, state = values[:first], unflatten_as(self._state, values[first:last])
         module = run.module(self._bound, values[last:])
-        unplanned: list[StrictError] = run.state.kept(self, list)
-        if not unplanned and all(isinstance(each, torch.Tensor) for each in sequences):
+        if run.state not in self._unplanned and all(isinstance(each, torch.Tensor) for each in sequences):
             try:
                 return self._looped(run, module, sequences, state)
-            except StrictError as error:
-                unplanned.append(error)
+            except StrictError:
+                self._unplanned.add(run.state)
             except (RuntimeError, ValueError, IndexError, TypeError):
                 pass  # the calls will tell
         return self._called(module, sequences, state)
 
     def _looped(self, run: Run, module: Any, sequences: Sequence[torch.Tensor], state: Any) -> list[Any]:
-        runs = run.state.kept((Showing, self._bound), lambda: Showing(module)) if self._shows else module
+        runs = module
+        if self._shows:
+            runs = self._showing.get(run.state) or self._showing.setdefault(run.state, Showing(module))
         with strict():
-            inputs = unflatten_as(self._inputs, sequences)
-            outputs, end = unspool.dynamic_rnn(runs, inputs, initial_state=state, time_major=True)
+            outputs, end = self._loop(runs, unflatten_as(self._inputs, sequences), None, state)
         return [*flatten(outputs), *flatten(end)]
 
     def _called(self, module: Any, sequences: Sequence[Any], state: Any) -> list[Any]:
@@ -177,7 +181,8 @@ def _view(axis: int, part: slice, count: int) -> Callable[..., Any]:
     def compute(x: torch.Tensor) -> torch.Tensor:
         if x.shape[axis] != count:
             raise ValueError(f"there are {x.shape[axis]} slices along axis {axis}, but num is {count}")
-        return x.movedim(axis, 0)[part]
+        steps = x.movedim(axis, 0)
+        return steps if part.stop - part.start == count else steps[part]
 
     return compute
 
