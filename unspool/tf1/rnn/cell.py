@@ -17,6 +17,7 @@ from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape, zeros
+from unspool.tf1.rnn.chains import CellCall, noted
 from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
@@ -226,9 +227,13 @@ class ModuleCell(RNNCell):
         rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
         kind = flatten(state)[0].dtype if flatten(state) else flatten(inputs)[0].dtype
         outputs, new_state = sized(self.output_size, (rows,), kind), state_like(state)
-        return run_module(
+        made = run_module(
             self.name, [bound], lambda modules, x, s: modules[0](x, s), (inputs, state), (outputs, new_state)
         )
+        operation = as_flow(flatten(made)[0]).op
+        output, after = made
+        noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
+        return made
 
 
 def _packed(sizes: Any, state: Any) -> Structure:
