@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from tests.tf1_ops import arithmetic, arrays, control, images, joining, neural, operators, products, reductions, slicing
+from tests.tf1_ops import (
+    arithmetic,
+    arrays,
+    control,
+    ctc,
+    distributions,
+    images,
+    joining,
+    neural,
+    operators,
+    products,
+    reductions,
+    sampling,
+    scattering,
+    slicing,
+    sparse,
+)
 from tests.tf1_ops.call import Call
 
 CALLS: dict[str, dict[str, Call]] = {
@@ -16,5 +32,10 @@ CALLS: dict[str, dict[str, Call]] = {
     "neural": neural.CALLS,
     "images": images.CALLS,
     "control": control.CALLS,
+    "scattering": scattering.CALLS,
+    "distributions": distributions.CALLS,
+    "sparse": sparse.CALLS,
+    "sampling": sampling.CALLS,
+    "ctc": ctc.CALLS,
 }
 """By subject and name."""

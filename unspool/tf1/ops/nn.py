@@ -197,7 +197,8 @@ def sparse_softmax_cross_entropy_with_logits(
         if scores.shape[:-1] != classes.shape:
             raise ValueError(f"labels of shape {list(classes.shape)} do not fit logits of shape {list(scores.shape)}")
         wide = scores.shape[-1]
-        if classes.numel() and not (int(classes.min()) >= 0 and int(classes.max()) < wide):
+        least, most = (0, 0) if not classes.numel() else (each.item() for each in classes.aminmax())
+        if least < 0 or most >= wide:
             outside = classes[(classes < 0) | (classes >= wide)].reshape(-1)[0].item()
             raise ValueError(f"Received a label value of {outside} which is outside the valid range of [0, {wide})")
         flat = F.cross_entropy(scores.reshape(-1, wide), classes.reshape(-1).long(), reduction="none")
@@ -244,11 +245,9 @@ def softmax_cross_entropy_with_logits_v2(
 
 def _soft_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None, *, held: bool) -> Any:
     def compute(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        # TensorFlow's gradient is softmax - labels whatever the labels sum to, as that of this is.
-        scores, wanted = torch.broadcast_tensors(scores, wanted)
-        low = scores - scores.detach().amax(axis, True)
-        total, weight = low.logsumexp(axis), wanted.sum(axis)
-        return total + (weight - 1) * total.detach() - (wanted * low).sum(axis)
+        if scores.shape != wanted.shape:
+            scores, wanted = torch.broadcast_tensors(scores, wanted)
+        return _SoftCrossEntropy.apply(scores, wanted, axis)  # pyright: ignore[reportUnknownMemberType, reportReturnType]
 
     scores, wanted = as_tensor(logits), as_tensor(labels)
     check_takes("softmax_cross_entropy_with_logits", scores, FRACTIONS)
@@ -257,6 +256,23 @@ def _soft_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None, *
     dims = reduced("softmax_cross_entropy_with_logits", shape, axis, False)
     outputs = [(scores.dtype, dims)]
     return apply("softmax_cross_entropy_with_logits", compute, scores, wanted, name=name, outputs=outputs)
+
+
+class _SoftCrossEntropy(torch.autograd.Function):
+    """`-sum(labels * log_softmax(logits))`, with TensorFlow's gradient by the logits, whatever the labels sum to."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: torch.Tensor, wanted: torch.Tensor, axis: int) -> torch.Tensor:
+        ctx.save_for_backward(scores, wanted)
+        ctx.axis = axis
+        return -(wanted * scores.log_softmax(axis)).sum(axis)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        scores, wanted = ctx.saved_tensors
+        each, (by_scores, by_wanted, _) = grad.unsqueeze(ctx.axis), ctx.needs_input_grad
+        d_scores = each * (scores.softmax(ctx.axis) - wanted) if by_scores else None
+        return d_scores, -each * scores.log_softmax(ctx.axis) if by_wanted else None, None
 
 
 def sigmoid_cross_entropy_with_logits(

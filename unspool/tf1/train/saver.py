@@ -91,6 +91,11 @@ class Saver:
         if not self._variables and not self._saveables and not self._allow_empty:
             raise ValueError("No variables to save")
 
+    def build_once(self) -> None:
+        """Chooses the variables, unless that was done."""
+        if self._variables is None:
+            self.build()
+
     @property
     def last_checkpoints(self) -> list[str]:
         """The prefixes of the checkpoints that are kept, oldest first."""
