@@ -302,7 +302,9 @@ def test_two_gradients_of_one_chain():
 
 
 @pytest.mark.parametrize(
-    ("loops", "fed"), [(2, lambda o, s, x: s[2].h), (2, lambda o, s, x: o[2]), (1, lambda o, s, x: x[2])], ids=str
+    ("loops", "fed"),
+    [(2, lambda o, s, x: s[2].h), (2, lambda o, s, x: o[2]), (1, lambda o, s, x: x[2])],
+    ids=["state", "output", "input"],
 )
 def test_what_is_fed_in_the_middle_is_used(loops: int, fed: Callable[..., Any]):
     def build() -> Model:

@@ -171,14 +171,12 @@ class ModuleCell(RNNCell):
         self._given = args, kwargs
         bound = inspect.signature(self.kind).bind(*args, **kwargs)
         self.reuse = bound.arguments.pop("reuse", None)
-        arguments = dict(bound.arguments)
         late: list[tuple[str, Tensor]] = []
         inner: list[Late] = []
         for name, value in bound.arguments.items():
             if isinstance(value, Operators):
                 late.append((name, as_tensor(value)))
             bound.arguments[name] = _as_argument(value, inner)
-        self._inner = arguments.get("cell")
         self.module: Any = self.kind(*bound.args, **bound.kwargs)
         own = [Late(self.module, [tensor], _setter(name)) for name, tensor in late]
         self._bound = Bound(self.module, [*inner, *own])
@@ -208,10 +206,6 @@ class ModuleCell(RNNCell):
     def built(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether its variables are made."""
         return self.module.built
-
-    def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
-        """Zeros in the structure of `state_size`; those of the cell inside, if it is around one."""
-        return (super() if self._inner is None else self._inner).zero_state(batch_size, dtype)
 
     def __getattr__(self, name: str) -> Any:
         module = self.__dict__.get("module")
