@@ -138,8 +138,14 @@ class Problem:
 
     @property
     def tolerance(self) -> float:
-        """How far two right answers may be apart: bfloat16 has 8 bits, and rounding feeds back at every step."""
-        return 1e-4 if self.dtype == torch.float32 else 5e-2
+        """How far two right answers may be apart: bfloat16 has 8 bits, and rounding feeds back at every step.
+
+        Of the millions of relus in a searched cell, a few have inputs within rounding of zero, and each of those that
+        is passed by one and not by the other is a part of 3e-4 of all gradients.
+        """
+        if self.dtype != torch.float32:
+            return 5e-2
+        return 1e-3 if self.kind == "searched cell" else 1e-4
 
     def zero_state(self) -> Any:
         """The cell's."""

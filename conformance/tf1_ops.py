@@ -24,18 +24,17 @@ OUT = Path(__file__).resolve().parents[1] / "tests" / "data" / "tf1_ops"
 
 
 def main() -> None:
-    """One file a subject, one line a call; all of them, or those that are named."""
+    """One file a subject, one line a call; of the subjects that are named, or of all, with names and mistakes."""
     OUT.mkdir(exist_ok=True)
-    for subject, calls in CALLS.items():
-        if sys.argv[1:] and subject not in sys.argv[1:]:
-            continue
+    chosen = sys.argv[1:]
+    for subject, calls in ((each, CALLS[each]) for each in chosen or CALLS):
         lines = []
         for name, call in calls.items():
             found = {how: outcome(tf, call, how) for how in HOW}
             lines.append(f"{json.dumps(name)}: {json.dumps(_shortened(found), separators=(',', ':'))}")
         (OUT / f"{subject}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
         print(f"{subject}: {len(lines)} calls")
-    if sys.argv[1:]:
+    if chosen:
         return
     (OUT / "names.json").write_text(json.dumps({each: names(tf, each) for each in NAMED}, indent=1) + "\n")
     (OUT / "mistakes.json").write_text(json.dumps({each: complaint(tf, each) for each in MISTAKES}, indent=1) + "\n")

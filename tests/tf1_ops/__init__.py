@@ -6,14 +6,18 @@ from tests.tf1_ops import (
     arithmetic,
     arrays,
     control,
+    ctc,
     distributions,
+    images,
     joining,
     neural,
     operators,
     products,
     reductions,
+    sampling,
     scattering,
     slicing,
+    sparse,
 )
 from tests.tf1_ops.call import Call
 
@@ -26,8 +30,12 @@ CALLS: dict[str, dict[str, Call]] = {
     "slicing": slicing.CALLS,
     "joining": joining.CALLS,
     "neural": neural.CALLS,
+    "images": images.CALLS,
     "control": control.CALLS,
     "scattering": scattering.CALLS,
     "distributions": distributions.CALLS,
+    "sparse": sparse.CALLS,
+    "sampling": sampling.CALLS,
+    "ctc": ctc.CALLS,
 }
 """By subject and name."""

@@ -18,19 +18,24 @@ from unspool.tf1 import (
     app,
     compat,
     contrib,
+    data,
     distributions,
     dtypes,
     errors,
+    estimator,
     flags,
     gfile,
     layers,
     logging,
+    lookup,
     losses,
     metrics,
     named_initializers,
     namespace,
     nn,
     operations,
+    sparse,
+    strings,
     summary,
     test,
     train,
@@ -53,6 +58,7 @@ from unspool.tf1.dtypes import (
     int64,
     string,
     uint8,
+    variant,
 )
 from unspool.tf1.gradients import gradients, stop_gradient
 from unspool.tf1.graph import Graph, Operation, get_default_graph, reset_default_graph
@@ -77,6 +83,7 @@ from unspool.tf1.initializers import (
     zeros_initializer,
 )
 from unspool.tf1.internals import nest
+from unspool.tf1.lookup import tables_initializer
 from unspool.tf1.namespace import missing
 from unspool.tf1.operations import constant
 from unspool.tf1.ops import (
@@ -95,10 +102,12 @@ from unspool.tf1.ops import (
     scattering,
     slicing,
 )
+from unspool.tf1.ops import strings as string_operations
 from unspool.tf1.ops.array import *
 from unspool.tf1.ops.checks import *
 from unspool.tf1.ops.control_flow import *
 from unspool.tf1.ops.creation import *
+from unspool.tf1.ops.ctc_decoding import edit_distance
 from unspool.tf1.ops.debugging import *
 from unspool.tf1.ops.diagonals import *
 from unspool.tf1.ops.joining import *
@@ -109,6 +118,10 @@ from unspool.tf1.ops.random import *
 from unspool.tf1.ops.reductions import *
 from unspool.tf1.ops.scattering import *
 from unspool.tf1.ops.slicing import *
+from unspool.tf1.ops.strings import *
+from unspool.tf1.queues.producers import count_up_to
+from unspool.tf1.queues.queue import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from unspool.tf1.queues.readers import ReaderBase, TextLineReader, WholeFileReader
 from unspool.tf1.running.imports import Installation as Installation
 from unspool.tf1.running.imports import install as install
 from unspool.tf1.scopes import (
@@ -124,6 +137,12 @@ from unspool.tf1.seeds import set_random_seed
 from unspool.tf1.session import InteractiveSession, Session, get_default_session
 from unspool.tf1.session_options import ConfigProto, GPUOptions, RunMetadata, RunOptions
 from unspool.tf1.shapes import Dimension, TensorShape
+from unspool.tf1.sparse import dense as _sparse_dense
+from unspool.tf1.sparse import layout as _sparse_layout
+from unspool.tf1.sparse import tensor as _sparse_tensor
+from unspool.tf1.sparse.dense import *
+from unspool.tf1.sparse.layout import *
+from unspool.tf1.sparse.tensor import *
 from unspool.tf1.templates import make_template
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
@@ -160,6 +179,7 @@ initializers = named_initializers
 newaxis = None
 mul, sub, neg = multiply, subtract, negative
 initialize_all_variables, all_variables = global_variables_initializer, global_variables
+initialize_all_tables = tables_initializer
 disable_eager_execution = disable_v2_behavior
 __version__ = VERSION = "1.15.0"
 """Of TensorFlow, whose names these are."""
@@ -171,6 +191,7 @@ __all__ = [
     "ConfigProto",
     "DType",
     "Dimension",
+    "FIFOQueue",
     "GPUOptions",
     "Graph",
     "GraphKeys",
@@ -178,15 +199,21 @@ __all__ = [
     "IndexedSlicesValue",
     "InteractiveSession",
     "Operation",
+    "PaddingFIFOQueue",
     "Print",
+    "QueueBase",
+    "RandomShuffleQueue",
+    "ReaderBase",
     "RunMetadata",
     "RunOptions",
     "Session",
     "Tensor",
     "TensorArray",
     "TensorShape",
+    "TextLineReader",
     "Variable",
     "VariableScope",
+    "WholeFileReader",
     "abs",
     "add_to_collection",
     "all_variables",
@@ -205,12 +232,16 @@ __all__ = [
     "contrib",
     "control_dependencies",
     "convert_to_tensor",
+    "count_up_to",
+    "data",
     "device",
     "disable_eager_execution",
     "disable_v2_behavior",
     "distributions",
     "double",
+    "edit_distance",
     "errors",
+    "estimator",
     "flags",
     "float16",
     "float32",
@@ -229,6 +260,7 @@ __all__ = [
     "gradients",
     "group",
     "half",
+    "initialize_all_tables",
     "initialize_all_variables",
     "initializers",
     "int8",
@@ -240,6 +272,7 @@ __all__ = [
     "local_variables",
     "local_variables_initializer",
     "logging",
+    "lookup",
     "losses",
     "make_template",
     "metrics",
@@ -262,10 +295,13 @@ __all__ = [
     "round",
     "set_random_seed",
     "slice",
+    "sparse",
     "stop_gradient",
     "string",
+    "strings",
     "sub",
     "summary",
+    "tables_initializer",
     "test",
     "train",
     "trainable_variables",
@@ -275,6 +311,7 @@ __all__ = [
     "variable_scope",
     "variables_initializer",
     "variance_scaling_initializer",
+    "variant",
     "zeros_initializer",
 ]
 __all__ += array.__all__
@@ -291,6 +328,10 @@ __all__ += random.__all__
 __all__ += reductions.__all__
 __all__ += scattering.__all__
 __all__ += slicing.__all__
+__all__ += _sparse_dense.__all__
+__all__ += _sparse_layout.__all__
+__all__ += _sparse_tensor.__all__
+__all__ += string_operations.__all__
 
 LATER = ("Summary", "Event")
 """Names that need the tensorboard package, which others do without."""

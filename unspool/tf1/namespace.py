@@ -10,7 +10,6 @@ from typing import Any
 from unspool.tf1.renamed import RENAMED
 
 _ARRAYS = "read with Python, and feed arrays"
-_SESSION = "use tf.Session, with tf.train.Saver and tf.summary.FileWriter"
 _CODE = "graphs are not in checkpoints here: build the graph with the program, and restore its variables"
 _INSTEAD = {
     "tf.train.import_meta_graph": f"{_CODE} with tf.train.Saver().restore",
@@ -18,27 +17,10 @@ _INSTEAD = {
     "tf.import_graph_def": _CODE,
     "tf.GraphDef": _CODE,
     "tf.saved_model": _CODE,
-    "tf.train.Monitored": _SESSION,
-    "tf.train.Supervisor": _SESSION,
-    "tf.train.Coordinator": _ARRAYS,
-    "tf.train.start_queue_runners": _ARRAYS,
-    "tf.train.batch": _ARRAYS,
-    "tf.train.range_input_producer": _ARRAYS,
-    "tf.train.slice_input_producer": _ARRAYS,
-    "tf.train.string_input_producer": _ARRAYS,
-    "tf.FIFOQueue": _ARRAYS,
-    "tf.data": _ARRAYS,
     "tf.python_io": _ARRAYS,
-    "tf.estimator": "write the loop with tf.Session",
-    "tf.contrib.learn": "write the loop with tf.Session",
     "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
     "tf.enable_eager_execution": "without a graph, use torch and plain unspool",
     "tf.GradientTape": "use tf.gradients, or torch and plain unspool",
-    "tf.contrib.cudnn_rnn": "use tf.nn.dynamic_rnn with tf.nn.rnn_cell.LSTMCell or GRUCell",
-    "tf.contrib.rnn.LSTMBlockFusedCell": "use tf.nn.dynamic_rnn with tf.contrib.rnn.LSTMBlockCell and time_major=True",
-    "tf.contrib.legacy_seq2seq": "use tf.nn.static_rnn, or tf.contrib.seq2seq with a TrainingHelper",
-    "tf.nn.sampled_softmax_loss": "compute all logits, with tf.nn.sparse_softmax_cross_entropy_with_logits",
-    "tf.nn.nce_loss": "compute all logits, with tf.nn.sparse_softmax_cross_entropy_with_logits",
 }
 """What to do without names that many programs use, by how these begin."""
 

@@ -1,4 +1,4 @@
-"""`tf.nn`: activations, losses on logits, and recurrent loops."""
+"""`tf.nn`: activations, losses on logits, convolutions, and recurrent loops."""
 
 from __future__ import annotations
 
@@ -6,6 +6,26 @@ from typing import Any
 
 from unspool.tf1 import rnn_cell
 from unspool.tf1.namespace import missing
+from unspool.tf1.ops.candidates import (
+    all_candidate_sampler,
+    compute_accidental_hits,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_uniform_candidate_sampler,
+    uniform_candidate_sampler,
+)
+from unspool.tf1.ops.convolutions import (
+    atrous_conv2d,
+    conv1d,
+    conv2d,
+    conv2d_transpose,
+    conv3d,
+    convolution,
+    depthwise_conv2d,
+    separable_conv2d,
+)
+from unspool.tf1.ops.ctc import ctc_loss
+from unspool.tf1.ops.ctc_decoding import ctc_beam_search_decoder, ctc_greedy_decoder
 from unspool.tf1.ops.math import log_sigmoid, sigmoid, tanh
 from unspool.tf1.ops.nn import (
     batch_normalization,
@@ -35,6 +55,20 @@ from unspool.tf1.ops.nn import (
     xw_plus_b,
     zero_fraction,
 )
+from unspool.tf1.ops.pooling import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    local_response_normalization,
+    lrn,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    pool,
+)
+from unspool.tf1.ops.sampled_losses import nce_loss, sampled_softmax_loss
 from unspool.tf1.rnn.loops import (
     bidirectional_dynamic_rnn,
     dynamic_rnn,
@@ -44,25 +78,54 @@ from unspool.tf1.rnn.loops import (
 from unspool.tf1.rnn.raw import raw_rnn
 
 __all__ = [
+    "all_candidate_sampler",
+    "atrous_conv2d",
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_normalization",
     "bias_add",
     "bidirectional_dynamic_rnn",
+    "compute_accidental_hits",
+    "conv1d",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "convolution",
+    "ctc_beam_search_decoder",
+    "ctc_greedy_decoder",
+    "ctc_loss",
+    "depthwise_conv2d",
     "dropout",
     "dynamic_rnn",
     "elu",
     "embedding_lookup",
+    "fixed_unigram_candidate_sampler",
     "in_top_k",
     "l2_loss",
     "l2_normalize",
     "leaky_relu",
+    "learned_unigram_candidate_sampler",
+    "local_response_normalization",
     "log_sigmoid",
     "log_softmax",
+    "log_uniform_candidate_sampler",
+    "lrn",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "moments",
+    "nce_loss",
+    "pool",
     "raw_rnn",
     "relu",
     "relu6",
     "rnn_cell",
+    "sampled_softmax_loss",
     "selu",
+    "separable_conv2d",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
     "softmax",
@@ -76,6 +139,7 @@ __all__ = [
     "swish",
     "tanh",
     "top_k",
+    "uniform_candidate_sampler",
     "weighted_cross_entropy_with_logits",
     "xw_plus_b",
     "zero_fraction",

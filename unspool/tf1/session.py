@@ -16,6 +16,9 @@ from unspool.tf1.feeding import as_fed
 from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.program import Program
+from unspool.tf1.rnn.chains import joined
+from unspool.tf1.sparse.tensor import SparseTensor, SparseTensorValue
+from unspool.tf1.string_values import Strings
 from unspool.tf1.tables import noting_lookups
 from unspool.tf1.tensor import Tensor
 
@@ -71,20 +74,22 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
-        if not self.graph.get_operations():
+        if self.graph.is_empty:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         wanted = flatten(fetches)
         leaves = [self._element(part) for each in wanted for part in _parts(each)]
         fed = as_fed(self.graph, feed_dict, self.device)
         key = tuple(map(id, leaves)), frozenset(map(id, fed))
-        if key not in self._programs:
-            self._programs[key] = Program(leaves, list(fed))
-        program = self._programs[key]
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = Program(leaves, list(fed), joined)
         with torch.set_grad_enabled(bool(program.gradients)), self._placed(), noting_lookups():
             values = iter([_as_numpy(value) for value in program(Run(self.state, program), fed)])
         return unflatten_as(fetches, [_whole(each, [next(values) for _ in _parts(each)]) for each in wanted])
 
     def _element(self, fetch: Any) -> Tensor | Operation:
+        if isinstance(fetch, Tensor | Operation) and fetch.graph is self.graph:
+            return fetch
         if not isinstance(fetch, str | Operation | Tensor) and not hasattr(fetch, "_as_graph_element"):
             raise TypeError(
                 f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor. "
@@ -137,6 +142,11 @@ class Session:
         self._closed = True
         self._programs.clear()
         self.state.clear()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
 
     def as_default(self) -> AbstractContextManager[Session]:
         """A context in which `tensor.eval()` and `operation.run()` use this session."""
@@ -195,6 +205,7 @@ class State:
         self._values: dict[Variable, torch.nn.Parameter] = {}
         self._set: set[Variable] = set()
         self._kept: dict[Any, Any] = {}
+        self._making = threading.RLock()
 
     def is_initialized(self, variable: Variable) -> bool:
         """Whether it has a value."""
@@ -234,11 +245,16 @@ class State:
     def kept(self, key: Any, make: Any) -> Any:
         """What belongs to `key` as long as the session lives, made when first asked for."""
         if key not in self._kept:
-            self._kept[key] = make()
+            with self._making:  # threads that run the same session share what is kept
+                if key not in self._kept:
+                    self._kept[key] = make()
         return self._kept[key]
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Forgets everything, and lets threads go that wait for something in it."""
+        for each in list(self._kept.values()):
+            if hasattr(each, "end"):
+                each.end()
         self._values.clear()
         self._set.clear()
         self._kept.clear()
@@ -314,10 +330,14 @@ def session_for(session: Any, graph: Graph) -> Session:
 
 def _parts(fetch: Any) -> list[Any]:
     """What is computed for a fetch."""
+    if isinstance(fetch, SparseTensor):
+        return fetch.parts()
     return [fetch.values, fetch.indices] if isinstance(fetch, IndexedSlices) else [fetch]
 
 
 def _whole(fetch: Any, values: list[Any]) -> Any:
+    if isinstance(fetch, SparseTensor):
+        return SparseTensorValue(*values)
     return (
         IndexedSlicesValue(values[0], values[1], fetch.dense_shape) if isinstance(fetch, IndexedSlices) else values[0]
     )
@@ -326,6 +346,8 @@ def _whole(fetch: Any, values: list[Any]) -> Any:
 def _as_numpy(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return _as_numpy(value.stack()) if hasattr(value, "stack") else value
+    if isinstance(value, Strings):
+        return value.item() if value.dim() == 0 else value.array()
     kept = value.detach().cpu()
     if kept.dtype == torch.bfloat16:  # NumPy has none
         kept = kept.float()

@@ -39,6 +39,9 @@ class Operators:
             "`if t is not None:` to see whether it is there, and tf.cond for a choice that depends on its value"
         )
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self  # it stands for something in a graph, of which there is one: copies of cells mean the same
+
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError(f"Cannot convert a symbolic Tensor ({self!r}) to a numpy array; run it in a session")
 

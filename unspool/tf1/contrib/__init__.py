@@ -5,15 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1 import seq2seq
-from unspool.tf1.contrib import distributions, framework, layers, rnn
+from unspool.tf1.contrib import (
+    crf,
+    cudnn_rnn,
+    data,
+    distributions,
+    framework,
+    layers,
+    learn,
+    legacy_seq2seq,
+    lookup,
+    rnn,
+    tensorboard,
+    training,
+)
 from unspool.tf1.namespace import missing
 
 __all__ = [
+    "crf",
+    "cudnn_rnn",
+    "data",
     "distributions",
     "framework",
     "layers",
+    "learn",
+    "legacy_seq2seq",
+    "lookup",
     "rnn",
     "seq2seq",
+    "tensorboard",
+    "training",
 ]
 
 

@@ -17,6 +17,7 @@ from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape, zeros
+from unspool.tf1.rnn.chains import CellCall, noted
 from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
@@ -101,6 +102,14 @@ class RNNCell:
         # Its variables are there; a cell that asks for them by name at every call means those.
         return variable_scope(self._scope, reuse=True if self.built else None, auxiliary_name_scope=False)
 
+    def __deepcopy__(self, memo: Any) -> RNNCell:
+        """A cell of its own like this one, with variables of its own, which it makes or finds where it is called."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        kept = {key: value for key, value in vars(self).items() if key not in ("_scope", "_bound", "built")}
+        vars(made).update(copy.deepcopy(kept, memo))
+        return made
+
     def add_variable(
         self, name: str, shape: Any, dtype: Any = None, initializer: Any = None, trainable: bool = True
     ) -> Variable:
@@ -159,6 +168,7 @@ class ModuleCell(RNNCell):
     kind: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._given = args, kwargs
         bound = inspect.signature(self.kind).bind(*args, **kwargs)
         self.reuse = bound.arguments.pop("reuse", None)
         arguments = dict(bound.arguments)
@@ -173,6 +183,16 @@ class ModuleCell(RNNCell):
         own = [Late(self.module, [tensor], _setter(name)) for name, tensor in late]
         self._bound = Bound(self.module, [*inner, *own])
         super().__init__(name=self.module.name, dtype=bound.arguments.get("dtype"))
+
+    def __deepcopy__(self, memo: Any) -> ModuleCell:
+        """A cell of its own, made with the same arguments, of which cells are copied too."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        args, kwargs = copy.deepcopy(self._given, memo)
+        ModuleCell.__init__(made, *args, **kwargs)
+        more = {key: value for key, value in vars(self).items() if key not in vars(made) and key != "_scope"}
+        vars(made).update(copy.deepcopy(more, memo))
+        return made
 
     @property
     def state_size(self) -> Structure:
@@ -207,9 +227,13 @@ class ModuleCell(RNNCell):
         rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
         kind = flatten(state)[0].dtype if flatten(state) else flatten(inputs)[0].dtype
         outputs, new_state = sized(self.output_size, (rows,), kind), state_like(state)
-        return run_module(
+        made = run_module(
             self.name, [bound], lambda modules, x, s: modules[0](x, s), (inputs, state), (outputs, new_state)
         )
+        operation = as_flow(flatten(made)[0]).op
+        output, after = made
+        noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
+        return made
 
 
 def _packed(sizes: Any, state: Any) -> Structure:
