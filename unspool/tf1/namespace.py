@@ -37,6 +37,7 @@ _INSTEAD = {
     "tf.contrib.rnn.LSTMBlockFusedCell": "use tf.nn.dynamic_rnn with tf.contrib.rnn.LSTMBlockCell and time_major=True",
     "tf.nn.seq2seq": "it is tf.contrib.legacy_seq2seq",
     "tf.nn.rnn_cell.linear": "use tf.layers.dense",
+    "tf.contrib.ctc": "its functions are in tf.nn, such as tf.nn.ctc_loss",
     "tf.pack": "it is tf.stack",
     "tf.unpack": "it is tf.unstack",
     "tf.batch_matmul": "it is tf.matmul",
