@@ -252,7 +252,6 @@ def test_gfile(tmp_path: Any):
         (lambda: tf.contrib.rnn.LSTMBlockFusedCell, "LSTMBlockCell"),
         (lambda: tf.contrib.cudnn_rnn.CudnnLSTM, "dynamic_rnn"),
         (lambda: tf.nn.seq2seq.rnn_decoder, "legacy_seq2seq"),
-        (lambda: tf.nn.sampled_softmax_loss, "compute all logits"),
         (lambda: tf.pack, "it is tf.stack"),
     ],
 )
