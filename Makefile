@@ -44,6 +44,8 @@ conformance: $(READY) $(TENSORFLOW_READY)
 	$(BIN)/python conformance/compare.py build/conformance
 	$(TENSORFLOW)/bin/python conformance/tf1_draw.py --out build/conformance/tf1
 	$(BIN)/python conformance/tf1_compare.py build/conformance/tf1
+	$(TENSORFLOW)/bin/python conformance/tf1_draw_ops.py --out build/conformance/tf1_ops
+	$(BIN)/python conformance/tf1_compare_ops.py build/conformance/tf1_ops
 	$(TENSORFLOW)/bin/python conformance/tf1_scripts.py --out build/conformance/tf1_scripts
 	$(BIN)/python conformance/tf1_compare_scripts.py build/conformance/tf1_scripts
 	$(TENSORFLOW)/bin/python conformance/checkpoints.py --out build/conformance/checkpoints

@@ -32,12 +32,11 @@ def noted(subject: str) -> dict[str, dict[str, Outcome]]:
 def differences(subject: str, name: str) -> list[str]:
     """What differs in one call."""
     expected = noted(subject)[name]
-    return [
-        f"{how}: {each}" for how in HOW for each in _between(expected[how], outcome(tf1, CALLS[subject][name], how))
-    ]
+    return [f"{how}: {each}" for how in HOW for each in between(expected[how], outcome(tf1, CALLS[subject][name], how))]
 
 
-def _between(theirs: Outcome, ours: Outcome) -> list[str]:
+def between(theirs: Outcome, ours: Outcome, slack: float = 1.0) -> list[str]:
+    """What differs between two outcomes; numbers may be `slack` times as far apart as they usually are."""
     if "raises" in theirs or "raises" in ours:
         said = [f"{each['raises']} when {each['when']}" if "raises" in each else "none" for each in (theirs, ours)]
         return [] if said[0] == said[1] else [f"raises {said[1]}, not {said[0]}"]
@@ -45,11 +44,11 @@ def _between(theirs: Outcome, ours: Outcome) -> list[str]:
     if theirs["dtypes"] != ours["dtypes"]:
         found.append(f"dtypes {ours['dtypes']}, not {theirs['dtypes']}")
     for number, (their, our) in enumerate(zip(theirs["values"], ours["values"], strict=True)):
-        found += _apart(f"value {number}", their, our, VALUES)
+        found += _apart(f"value {number}", their, our, slack * VALUES)
         found += _shape(theirs["shapes"][number], ours["shapes"][number], our["shape"])
     if "gradients" in theirs:
         for number, (their, our) in enumerate(zip(theirs["gradients"], ours.get("gradients", []), strict=True)):
-            found += _apart(f"gradient {number}", their, our, GRADIENTS)
+            found += _apart(f"gradient {number}", their, our, slack * GRADIENTS)
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1_ops.call import Calls, floats, ints
+from tests.tf1_ops.drawn import drawn
 from tests.tf1_ops.sparse import parts
 
 CALLS = Calls()
@@ -89,6 +90,9 @@ add(
 add("ctc_beam_search_decoder of too many paths", lambda tf, x, n: _decoded(tf.nn.ctc_beam_search_decoder(x, n, 2, 3)), SPEECH, SPOKEN)  # fmt: skip  # noqa: E501
 add("ctc_beam_search_decoder of too few prefixes", lambda tf, x, n: _decoded(tf.nn.ctc_beam_search_decoder(x, n, 9, 9)), SPEECH[:, :1], [1])  # fmt: skip  # noqa: E501
 add("ctc_beam_search_decoder past the end", lambda tf, x, n: _decoded(tf.nn.ctc_beam_search_decoder(x, n)), SPEECH, [8, 9, 1])  # fmt: skip  # noqa: E501
+
+for _seed in [16, 54, 58]:  # where TensorFlow forgets a prefix that leaves the beam before its turn
+    CALLS[f"ctc_beam_search_decoder that forgets {_seed}"] = drawn("ctc_beam_search_decoder", _seed)
 
 
 def _distance(tf: Any, i: Any, v: Any, j: Any, w: Any, **how: Any) -> Any:

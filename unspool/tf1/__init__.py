@@ -19,6 +19,7 @@ from unspool.tf1 import (
     compat,
     contrib,
     data,
+    distributions,
     dtypes,
     errors,
     estimator,
@@ -91,12 +92,14 @@ from unspool.tf1.ops import (
     control_flow,
     creation,
     debugging,
+    diagonals,
     joining,
     mapping,
     math,
     products,
     random,
     reductions,
+    scattering,
     slicing,
 )
 from unspool.tf1.ops import strings as string_operations
@@ -106,12 +109,14 @@ from unspool.tf1.ops.control_flow import *
 from unspool.tf1.ops.creation import *
 from unspool.tf1.ops.ctc_decoding import edit_distance
 from unspool.tf1.ops.debugging import *
+from unspool.tf1.ops.diagonals import *
 from unspool.tf1.ops.joining import *
 from unspool.tf1.ops.mapping import *
 from unspool.tf1.ops.math import *
 from unspool.tf1.ops.products import *
 from unspool.tf1.ops.random import *
 from unspool.tf1.ops.reductions import *
+from unspool.tf1.ops.scattering import *
 from unspool.tf1.ops.slicing import *
 from unspool.tf1.ops.strings import *
 from unspool.tf1.queues.producers import count_up_to
@@ -138,6 +143,7 @@ from unspool.tf1.sparse import tensor as _sparse_tensor
 from unspool.tf1.sparse.dense import *
 from unspool.tf1.sparse.layout import *
 from unspool.tf1.sparse.tensor import *
+from unspool.tf1.templates import make_template
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 from unspool.tf1.variables import (
@@ -231,6 +237,7 @@ __all__ = [
     "device",
     "disable_eager_execution",
     "disable_v2_behavior",
+    "distributions",
     "double",
     "edit_distance",
     "errors",
@@ -267,6 +274,7 @@ __all__ = [
     "logging",
     "lookup",
     "losses",
+    "make_template",
     "metrics",
     "mul",
     "name_scope",
@@ -311,12 +319,14 @@ __all__ += checks.__all__
 __all__ += control_flow.__all__
 __all__ += creation.__all__
 __all__ += debugging.__all__
+__all__ += diagonals.__all__
 __all__ += joining.__all__
 __all__ += mapping.__all__
 __all__ += math.__all__
 __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
+__all__ += scattering.__all__
 __all__ += slicing.__all__
 __all__ += _sparse_dense.__all__
 __all__ += _sparse_layout.__all__

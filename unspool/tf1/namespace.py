@@ -7,6 +7,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from unspool.tf1.renamed import RENAMED
+
 _ARRAYS = "read with Python, and feed arrays"
 _CODE = "graphs are not in checkpoints here: build the graph with the program, and restore its variables"
 _INSTEAD = {
@@ -15,23 +17,10 @@ _INSTEAD = {
     "tf.import_graph_def": _CODE,
     "tf.GraphDef": _CODE,
     "tf.saved_model": _CODE,
-    "tf.train.SummaryWriter": "it is tf.summary.FileWriter",
     "tf.python_io": _ARRAYS,
     "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
     "tf.enable_eager_execution": "without a graph, use torch and plain unspool",
     "tf.GradientTape": "use tf.gradients, or torch and plain unspool",
-    "tf.contrib.cudnn_rnn": "use tf.nn.dynamic_rnn with tf.nn.rnn_cell.LSTMCell or GRUCell",
-    "tf.contrib.rnn.LSTMBlockFusedCell": "use tf.nn.dynamic_rnn with tf.contrib.rnn.LSTMBlockCell and time_major=True",
-    "tf.nn.seq2seq": "it is tf.contrib.legacy_seq2seq",
-    "tf.nn.rnn_cell.linear": "use tf.layers.dense",
-    "tf.pack": "it is tf.stack",
-    "tf.unpack": "it is tf.unstack",
-    "tf.batch_matmul": "it is tf.matmul",
-    "tf.select": "it is tf.where",
-    "tf.scalar_summary": "it is tf.summary.scalar",
-    "tf.histogram_summary": "it is tf.summary.histogram",
-    "tf.merge_summary": "it is tf.summary.merge",
-    "tf.merge_all_summaries": "it is tf.summary.merge_all",
 }
 """What to do without names that many programs use, by how these begin."""
 
@@ -42,7 +31,7 @@ def missing(path: str, name: str, names: Any) -> AttributeError:
     >>> missing("tf.nn", "rellu", ["relu", "elu"])
     AttributeError('unspool.tf1 has no tf.nn.rellu; did you mean tf.nn.relu or tf.nn.elu?')
     """
-    advice = next((advice for prefix, advice in _INSTEAD.items() if f"{path}.{name}".startswith(prefix)), None)
+    advice = _advice(f"{path}.{name}")
     if advice is not None:
         return AttributeError(f"unspool.tf1 has no {path}.{name}; {advice}", name=name, obj=None)
     known = [each for each in names if not each.startswith("_")]
@@ -50,6 +39,14 @@ def missing(path: str, name: str, names: Any) -> AttributeError:
     hint = f"; did you mean {' or '.join(f'{path}.{each}' for each in near)}?" if near else ""
     # With an object of its own, so that Python does not add what it finds near.
     return AttributeError(f"unspool.tf1 has no {path}.{name}{hint}", name=name, obj=None)
+
+
+def _advice(full: str) -> str | None:
+    for old, new in RENAMED.items():
+        if full == old or full.startswith(f"{old}."):
+            inner = full.removeprefix(old)
+            return f"it is {new}{inner if new.replace('.', '').isidentifier() else ''}"
+    return next((advice for prefix, advice in _INSTEAD.items() if full.startswith(prefix)), None)
 
 
 def public(module: ModuleType) -> list[str]:

@@ -16,6 +16,7 @@ from unspool.tf1.feeding import as_fed
 from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.program import Program
+from unspool.tf1.rnn.chains import joined
 from unspool.tf1.sparse.tensor import SparseTensor, SparseTensorValue
 from unspool.tf1.string_values import Strings
 from unspool.tf1.tables import noting_lookups
@@ -72,20 +73,22 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
-        if not self.graph.get_operations():
+        if self.graph.is_empty:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         wanted = flatten(fetches)
         leaves = [self._element(part) for each in wanted for part in _parts(each)]
         fed = as_fed(self.graph, feed_dict, self.device)
         key = tuple(map(id, leaves)), frozenset(map(id, fed))
-        if key not in self._programs:
-            self._programs[key] = Program(leaves, list(fed))
-        program = self._programs[key]
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = Program(leaves, list(fed), joined)
         with torch.set_grad_enabled(bool(program.gradients)), self._placed(), noting_lookups():
             values = iter([_as_numpy(value) for value in program(Run(self.state, program), fed)])
         return unflatten_as(fetches, [_whole(each, [next(values) for _ in _parts(each)]) for each in wanted])
 
     def _element(self, fetch: Any) -> Tensor | Operation:
+        if isinstance(fetch, Tensor | Operation) and fetch.graph is self.graph:
+            return fetch
         if not isinstance(fetch, str | Operation | Tensor) and not hasattr(fetch, "_as_graph_element"):
             raise TypeError(
                 f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor. "

@@ -33,6 +33,7 @@ class GraphKeys:
     SUMMARIES = "summaries"
     GLOBAL_STEP = "global_step"
     MODEL_VARIABLES = "model_variables"
+    SAVEABLE_OBJECTS = "saveable_objects"
     METRIC_VARIABLES = "metric_variables"
     MOVING_AVERAGE_VARIABLES = "moving_average_variables"
     TABLE_INITIALIZERS = "table_initializer"

@@ -7,7 +7,9 @@ from typing import Any
 from unspool.tf1 import seq2seq
 from unspool.tf1.contrib import (
     crf,
+    cudnn_rnn,
     data,
+    distributions,
     framework,
     layers,
     learn,
@@ -21,7 +23,9 @@ from unspool.tf1.namespace import missing
 
 __all__ = [
     "crf",
+    "cudnn_rnn",
     "data",
+    "distributions",
     "framework",
     "layers",
     "learn",

@@ -209,7 +209,9 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
     if isinstance(input, torch.Tensor):
         return compute(input)
     given = as_tensor(input)
-    return apply("Squeeze", compute, given, name=name, outputs=[(given.dtype, _squeezed(given.dims, chosen))])
+    made = apply("Squeeze", compute, given, name=name, outputs=[(given.dtype, _squeezed(given.dims, chosen))])
+    made.op.attributes = {"axis": chosen}
+    return made
 
 
 def _squeezed(dims: Dims, axes: Sequence[int] | None) -> Dims:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from typing import Any
 
@@ -131,6 +132,10 @@ def _search(
         grown[parent[inner], last[inner]] = -np.inf  # they are in the beam
         everything = np.concatenate([np.logaddexp(kept_label, kept_blank), grown.reshape(-1)])
         chosen = _largest(everything, width)
+        left = np.setdiff1d(inner, chosen)
+        if np.isin(left, (chosen[chosen >= size] - size) // blank).any():
+            grows = zip(parent[inner].tolist(), last[inner].tolist(), strict=True)
+            chosen = _in_turn(everything, total, dict(zip(grows, inner.tolist(), strict=True)), width)
         old, new = chosen[chosen < size], chosen[chosen >= size] - size
         added = [tree.child(beam[k // blank], k % blank) for k in new.tolist()]
         ends_blank = np.concatenate([kept_blank[old], np.full(len(new), -np.inf, logs.dtype)])
@@ -147,6 +152,41 @@ def _largest(values: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
     """The places of the largest values that are possible at all."""
     chosen = np.argpartition(-values, count - 1)[:count] if len(values) > count else np.arange(len(values))
     return chosen[values[chosen] > -np.inf]
+
+
+def _in_turn(
+    values: np.ndarray[Any, Any], total: np.ndarray[Any, Any], members: dict[tuple[int, int], int], width: int
+) -> np.ndarray[Any, Any]:
+    """`_largest`, as TensorFlow finds it where a prefix leaves the beam and would grow into it again.
+
+    The prefixes grow one after the other, the most probable first, and a prefix that has left the beam does not grow
+    any more if the one before it, which would bring it back, has had its turn.
+
+    Args:
+        values: of the prefixes in the beam, then of each with one more label.
+        total: of the prefixes, before this step.
+        members: the prefixes in the beam that another one in it would grow into, by its place and the label.
+        width: of the beam.
+    """
+    size = len(total)
+    labels = (len(values) - size) // size
+    beam = [(value, place) for place, value in enumerate(values[:size].tolist()) if value > -np.inf]
+    heapq.heapify(beam)
+    gone, stopped = set[int](), set[int]()
+    for place in np.argsort(-total, kind="stable").tolist():
+        if place in stopped or (len(beam) == width and total[place] <= beam[0][0]):
+            continue
+        for label in range(labels):
+            member = members.get((place, label))
+            if member is not None:
+                stopped |= {member} & gone
+                continue
+            entry = float(values[size + place * labels + label]), size + place * labels + label
+            if len(beam) < width and entry[0] > -np.inf:
+                heapq.heappush(beam, entry)
+            elif len(beam) == width and entry[0] > beam[0][0]:
+                gone.add(heapq.heapreplace(beam, entry)[1])
+    return np.array([place for _, place in beam])
 
 
 class _Tree:

@@ -12,11 +12,12 @@ import torch
 from unspool.cells.like import snake_case
 from unspool.flags import checks_flags
 from unspool.sizes import shape_of
-from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.structure import Structure, describe, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape, zeros
+from unspool.tf1.rnn.chains import CellCall, noted
 from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
@@ -170,12 +171,14 @@ class ModuleCell(RNNCell):
         self._given = args, kwargs
         bound = inspect.signature(self.kind).bind(*args, **kwargs)
         self.reuse = bound.arguments.pop("reuse", None)
+        arguments = dict(bound.arguments)
         late: list[tuple[str, Tensor]] = []
         inner: list[Late] = []
         for name, value in bound.arguments.items():
             if isinstance(value, Operators):
                 late.append((name, as_tensor(value)))
             bound.arguments[name] = _as_argument(value, inner)
+        self._inner = arguments.get("cell")
         self.module: Any = self.kind(*bound.args, **bound.kwargs)
         own = [Late(self.module, [tensor], _setter(name)) for name, tensor in late]
         self._bound = Bound(self.module, [*inner, *own])
@@ -206,6 +209,10 @@ class ModuleCell(RNNCell):
         """Whether its variables are made."""
         return self.module.built
 
+    def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
+        """Zeros in the structure of `state_size`; those of the cell inside, if it is around one."""
+        return (super() if self._inner is None else self._inner).zero_state(batch_size, dtype)
+
     def __getattr__(self, name: str) -> Any:
         module = self.__dict__.get("module")
         if module is None or name.startswith("_") or not hasattr(module, name):
@@ -220,9 +227,13 @@ class ModuleCell(RNNCell):
         rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
         kind = flatten(state)[0].dtype if flatten(state) else flatten(inputs)[0].dtype
         outputs, new_state = sized(self.output_size, (rows,), kind), state_like(state)
-        return run_module(
+        made = run_module(
             self.name, [bound], lambda modules, x, s: modules[0](x, s), (inputs, state), (outputs, new_state)
         )
+        operation = as_flow(flatten(made)[0]).op
+        output, after = made
+        noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
+        return made
 
 
 def _packed(sizes: Any, state: Any) -> Structure:
@@ -303,14 +314,28 @@ def as_flow(leaf: Any) -> Tensor:
     return leaf.flow if isinstance(leaf, TensorArray) else as_tensor(leaf)
 
 
-def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None) -> Bound:
-    """The module of any cell, built for one step's symbolic `inputs`, its variables below the current scope."""
+def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None, any_output: bool = False) -> Bound:
+    """The module of any cell, built for one step's symbolic `inputs`, its variables below the current scope.
+
+    Args:
+        cell: the cell.
+        inputs, state: what a step reads.
+        scope: around the variables.
+        any_output: whether the cell may put out another structure than its `output_size` says.
+
+    Raises:
+        ValueError: if it does so and may not.
+    """
     bound = module_of(cell)
     if scope is None:
         bound.build(inputs, state, getattr(cell, "reuse", None))
     else:
         with variable_scope(scope):
             bound.build(inputs, state, getattr(cell, "reuse", None))
+    if isinstance(bound.module, Traced) and not any_output and not bound.module.puts_out_what_it_says():
+        raise ValueError(
+            f"the cell's output is {describe(bound.module.output)}, but its output_size is {cell.output_size!r}"
+        )
     _probe(bound, inputs, state)
     return bound
 

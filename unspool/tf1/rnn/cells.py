@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import unspool
+from unspool.structure import Structure
 from unspool.tf1.rnn.cell import ModuleCell
 
 
@@ -40,6 +43,16 @@ class MultiRNNCell(ModuleCell):
     """`unspool.MultiRNNCell` in the graph."""
 
     kind = unspool.MultiRNNCell
+
+    def __init__(self, cells: Any, state_is_tuple: bool = True) -> None:
+        super().__init__(cells, state_is_tuple)
+        self._cells: list[Any] = list(cells)
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
+        """A tuple of each cell's own zero state, or one tensor of zeros."""
+        if not self.module.state_is_tuple:
+            return super().zero_state(batch_size, dtype)
+        return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
 
 
 class DropoutWrapper(ModuleCell):
