@@ -25,7 +25,7 @@ def as_fed(graph: Graph, feed_dict: Any, device: torch.device) -> dict[Tensor, t
         raise TypeError(f"feed_dict must be a dict from placeholders to values, but is a {type(feed_dict).__name__}")
     fed: dict[Tensor, torch.Tensor] = {}
     for key, value in feed_dict.items():  # pyright: ignore[reportUnknownVariableType]
-        if is_leaf(key):
+        if isinstance(key, Tensor) or is_leaf(key):
             pairs: list[tuple[Any, Any]] = [(key, value)]
         else:
             check_same_structure(key, value, name="a value of feed_dict", like="its key")
@@ -39,6 +39,8 @@ def as_fed(graph: Graph, feed_dict: Any, device: torch.device) -> dict[Tensor, t
 
 
 def _fed_tensor(graph: Graph, key: Any) -> Tensor:
+    if isinstance(key, Tensor) and key.graph is graph:
+        return key
     try:
         found = graph.as_graph_element(key)
     except (KeyError, ValueError, TypeError) as error:

@@ -282,6 +282,11 @@ class Bound:
         """What it needs of a run besides inputs and state."""
         return [tensor for late in self._all_late() for tensor in late.inputs]
 
+    @property
+    def fixed(self) -> bool:
+        """Whether nothing about a session's copy changes between runs but the values of its weights."""
+        return not self.inputs and not any(isinstance(each, Traced) for each in self.module.modules())
+
     def _all_late(self) -> list[Late]:
         traced = [module for module in self.module.modules() if isinstance(module, Traced)]
         return [*self.late, *(Late(each, each.outside, Traced.put) for each in traced)]
