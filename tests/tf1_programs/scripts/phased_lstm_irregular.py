@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 flags = tf.app.flags
-flags.DEFINE_integer("steps", 60, "training steps")
+flags.DEFINE_integer("steps", 100, "training steps")
 FLAGS = flags.FLAGS
 
 POINTS, BATCH = 25, 32
@@ -26,7 +26,7 @@ def main(_):
     values = tf.placeholder(tf.float32, [None, POINTS, 1])
     labels = tf.placeholder(tf.int64, [None])
     lengths = tf.placeholder(tf.int32, [None])
-    cell = tf.contrib.rnn.PhasedLSTMCell(32, leak=0.01, ratio_on=0.2, period_init_min=1.0, period_init_max=10.0)
+    cell = tf.contrib.rnn.PhasedLSTMCell(32, leak=0.01, ratio_on=0.3, period_init_min=1.0, period_init_max=10.0)
     outputs, _ = tf.nn.dynamic_rnn(cell, (times, values), sequence_length=lengths, dtype=tf.float32)
     logits = tf.layers.dense(tf.reduce_mean(outputs, 1), 2)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
@@ -40,7 +40,7 @@ def main(_):
         feed = lambda t, v, y: {times: t, values: v, labels: y, lengths: [POINTS] * BATCH}  # noqa: E731
         for _ in range(FLAGS.steps):
             losses.append(float(sess.run([loss, train_op], feed(*waves(rng)))[0]))
-        if FLAGS.steps == 60:
+        if FLAGS.steps == 100:
             score = np.mean([sess.run(accuracy, feed(*waves(rng))) for _ in range(4)])
             assert score > 0.8, (score, losses)
     print("losses:", json.dumps(losses))
