@@ -109,7 +109,7 @@ class _OnEngine(nn.RNNBase):
                 return False
         weight: Any = self.weight_hh_l0
         tensors: list[Tensor] = [data, weight, *states]
-        return all(each.dtype == data.dtype and each.device.type == "cpu" and has_values(each) for each in tensors)
+        return all(each.dtype == data.dtype and each.is_cpu and has_values(each) for each in tensors)
 
 
 def _stacked(*states: Tensor) -> Tensor:

@@ -116,7 +116,8 @@ class Layout:
     def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor) -> None:
         """Writes what `take` would read; `leaf` is contiguous."""
         if self._order is None:
-            leaf[start:stop] = rows.unflatten(0, (stop - start, self.batch_size))
+            own = leaf if stop - start == leaf.shape[0] else leaf[start:stop]
+            own.copy_(rows.reshape(own.shape))
         else:
             leaf.flatten(0, 1).index_copy_(0, self._index(start, stop, self.batch_size, 1), rows)
 
