@@ -52,7 +52,7 @@ class Layout:
         counts: Any = (ordered[None] > torch.arange(longest, device="cpu")[:, None]).sum(1)
         return cls(batch_size, counts.tolist(), order, device)
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """The length of the longest row."""
         return len(self.counts)
@@ -67,7 +67,7 @@ class Layout:
         """Whether rows have changed places."""
         return self._order is not None
 
-    @property
+    @cached_property
     def mean_rows(self) -> float:
         """How many rows a step has, on average."""
         return self._starts[-1] / max(self.steps, 1)
