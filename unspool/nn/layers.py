@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unspool.dynamo import called_as_it_is
 from unspool.loops.arguments import Sequences
-from unspool.nn.batches import Full, Packed
+from unspool.loops.packed import Full, Packed
 from unspool.nn.steps import STEPS, Step
 from unspool.structure import Structure, flatten, map_structure
 from unspool.tracers import differentiator, has_values, onlooker
