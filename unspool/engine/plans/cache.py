@@ -236,5 +236,5 @@ def _structure_key(leaves: Structure) -> Hashable:
 
 
 def _autocast_key(device: torch.device) -> Hashable:
-    kinds = {device.type, "cpu"}
-    return tuple((kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in sorted(kinds))
+    kinds = ("cpu",) if device.type == "cpu" else ("cpu", device.type)
+    return tuple([(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds])
