@@ -135,51 +135,73 @@ void pack(int64_t depth, int64_t width, const T* matrix, int64_t down, int64_t r
     pack_panel(depth, width - begin < W ? width - begin : W, matrix + begin * right, down, right, panels);
 }
 
-// M rows by V vectors of each of P panels, summed in registers: a block of the terms at a time, since what is added to
-// a large sum is rounded to its last digits.
+// Adds the terms from `begin` to `end` of M rows by V vectors of each of P panels to sums, all in registers.
+template <typename T, int M, int P, int V>
+[[gnu::always_inline]] inline void add_terms(int64_t begin, int64_t end, int64_t depth, const T* left,
+                                             int64_t left_apart, const T* panels,
+                                             typename Vector<T>::Type (&sums)[M][P * V]) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>, W = kPanel<T>;
+  for (int64_t k = begin; k < end; k++) {
+    Vec right[P * V];
+    for (int p = 0; p < P; p++)
+      for (int v = 0; v < V; v++)
+        right[p * V + v] = *reinterpret_cast<const Vec*>(panels + (p * depth + k) * W + v * L);
+    if constexpr (M > 1 && kFits<M>)
+      for (int v = 0; v < P * V; v++) keep_in_register<T>(right[v]);
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < P * V; v++) sums[m][v] += left[m * left_apart + k] * right[v];
+  }
+}
+
+// Where 16 registers are all, a compiler that has to keep the sums before those of a block as well reads a panel again
+// for every row.
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define UNSPOOL_BLOCK [[gnu::always_inline]] inline
+#else
+#define UNSPOOL_BLOCK [[gnu::noinline]]
+#endif
+
+// The same, summed by themselves first.
+template <typename T, int M, int P, int V>
+UNSPOOL_BLOCK void add_block(int64_t begin, int64_t end, int64_t depth, const T* left, int64_t left_apart,
+                                 const T* panels, typename Vector<T>::Type (&total)[M][P * V]) {
+  typename Vector<T>::Type sums[M][P * V] = {};
+  add_terms<T, M, P, V>(begin, end, depth, left, left_apart, panels, sums);
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < P * V; v++) total[m][v] += sums[m][v];
+}
+
+// M rows by V vectors of each of P panels: a block of the terms at a time, since what is added to a large sum is rounded
+// to its last digits.
 template <typename T, int M, int P, int V>
 inline void tile(int64_t depth, const T* left, int64_t left_apart, const T* panels, const T* added,
                  int64_t added_apart, T* out, int64_t out_apart) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>, W = kPanel<T>;
   Vec sums[M][P * V];
-  auto sum = [&](int64_t begin, int64_t end) __attribute__((always_inline)) {
-    for (int64_t k = begin; k < end; k++) {
-      Vec right[P * V];
-      for (int p = 0; p < P; p++)
-        for (int v = 0; v < V; v++)
-          right[p * V + v] = *reinterpret_cast<const Vec*>(panels + (p * depth + k) * W + v * L);
-      if constexpr (M > 1 && kFits<M>)
-        for (int v = 0; v < P * V; v++) keep_in_register<T>(right[v]);
-      for (int m = 0; m < M; m++)
-        for (int v = 0; v < P * V; v++) sums[m][v] += left[m * left_apart + k] * right[v];
-    }
-  };
   for (int m = 0; m < M; m++)
     for (int p = 0; p < P; p++)
       for (int v = 0; v < V; v++)
         sums[m][p * V + v] =
             added ? *reinterpret_cast<const Vec*>(added + m * added_apart + p * W + v * L) : Vec{};
-  if (depth <= kTerms) {
-    sum(0, depth);
-  } else {
-    Vec before[M][P * V];
-    const int64_t blocks = (depth + kTerms - 1) / kTerms;
-    for (int64_t b = 0; b < blocks; b++) {
-      for (int m = 0; m < M; m++)
-        for (int v = 0; v < P * V; v++) {
-          before[m][v] = b ? before[m][v] + sums[m][v] : sums[m][v];
-          sums[m][v] = Vec{};
-        }
-      sum(depth * b / blocks, depth * (b + 1) / blocks);
-    }
+  auto write = [&](const Vec(&whole)[M][P * V]) __attribute__((always_inline)) {
     for (int m = 0; m < M; m++)
-      for (int v = 0; v < P * V; v++) sums[m][v] += before[m][v];
+      for (int p = 0; p < P; p++)
+        for (int v = 0; v < V; v++)
+          *reinterpret_cast<Vec*>(out + m * out_apart + p * W + v * L) = whole[m][p * V + v];
+  };
+  if (depth <= kTerms) {
+    add_terms<T, M, P, V>(0, depth, depth, left, left_apart, panels, sums);
+    write(sums);
+    return;
   }
-  for (int m = 0; m < M; m++)
-    for (int p = 0; p < P; p++)
-      for (int v = 0; v < V; v++)
-        *reinterpret_cast<Vec*>(out + m * out_apart + p * W + v * L) = sums[m][p * V + v];
+  Vec total[M][P * V];
+  std::memcpy(total, sums, sizeof total);
+  const int64_t blocks = (depth + kTerms - 1) / kTerms;
+  for (int64_t b = 0; b < blocks; b++)
+    add_block<T, M, P, V>(depth * b / blocks, depth * (b + 1) / blocks, depth, left, left_apart, panels, total);
+  write(total);
 }
 
 // The last panel, of which only `used` columns are there.
