@@ -300,7 +300,8 @@ class SummarySaverHook(SessionRunHook):
         if (scaffold is None) == (summary_op is None):
             raise ValueError("Exactly one of scaffold or summary_op must be provided.")
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
-        self._folder, self._writer, self._scaffold, self._summary = output_dir, summary_writer, scaffold, summary_op
+        self._folder, self._scaffold, self._summary = output_dir, scaffold, summary_op
+        self._writer: Any = summary_writer
 
     def begin(self) -> None:
         """Finds the counter, and what writes."""
@@ -328,7 +329,7 @@ class SummarySaverHook(SessionRunHook):
         if self._due:
             step = int(run_context.session.run(self._step))
             self._timer.update_last_triggered_step(step)
-            for each in summaries if self._writer is not None else ():
+            for each in summaries:  # without a writer none was asked for
                 self._writer.add_summary(each, step)
         self._next = step + 1
 
