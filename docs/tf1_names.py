@@ -17,14 +17,14 @@ TABLE = re.compile(r"(<!-- names -->\n).*?(<!-- /names -->)", re.DOTALL)
 
 
 def table() -> str:
-    """A row for each module that has names of its own, beside other modules; one with two paths has the shorter first."""
+    """A row for each module that has names of its own, beside modules; of two paths the shorter one comes first."""
     paths: dict[int, list[str]] = {}
     every = sorted(tf1.namespace.modules().items(), key=lambda each: (each[0].count("."), each[0]))
     for path, module in every:
         paths.setdefault(id(module), []).append(f"`{f'tf.{path}'.rstrip('.')}`")
     modules = {id(module): module for _, module in every}
     rows = ["| module | names |", "|---|---|"]
-    for key in sorted(paths, key=lambda key: paths[key]):
+    for key in sorted(paths, key=lambda key: paths[key][0].strip("`")):
         names = ", ".join(f"`{each}`" for each in sorted(_own(modules[key]), key=lambda each: (each.lower(), each)))
         if names:
             rows.append(f"| {' = '.join(paths[key])} | {names} |")

@@ -313,6 +313,35 @@ class Graph:
         """Empties a list."""
         self.root._collections[name].clear()
 
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def contents(self) -> dict[str, Any]:
+        """All that it has, for `take` of another graph."""
+        return dict(
+            operations=self.get_operations(),
+            uses=dict(self._uses),
+            collections={name: list(values) for name, values in self._collections.items() if values},
+            kept=dict(self._kept),
+            seed=self.seed,
+        )
+
+    def take(self, contents: dict[str, Any]) -> None:
+        """Adds what another graph had; `ValueError` if a name is taken."""
+        taken = [each.name for each in contents["operations"] if each.name in self._operations]
+        if taken:
+            raise ValueError(
+                f"the graph has an operation {taken[0]!r} already: use tf.reset_default_graph() or tf.Graph()"
+            )
+        for each in contents["operations"]:
+            each.number = next(_NUMBERS)
+            self._operations[each.name] = each
+        self._uses.update(contents["uses"])
+        for name, values in contents["collections"].items():
+            self._collections[name] += values
+        for kind, value in contents["kept"].items():
+            self._kept.setdefault(kind, value)
+        self.seed = contents["seed"] if self.seed is None else self.seed
+
     def kept(self, kind: type[Any]) -> Any:
         """The one object of that kind that belongs to this graph, made when first asked for."""
         store = self.root._kept
