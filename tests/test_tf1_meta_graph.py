@@ -140,6 +140,99 @@ def test_a_long_chain_of_operations(tmp_path: Path) -> None:
     assert x.graph is not tf.get_default_graph()
 
 
+def test_below_a_name(saved: tuple[str, list[Any]]) -> None:
+    prefix, expected = saved
+    build()  # the graph has all of these names, and cells of its own
+    saver = tf.train.import_meta_graph(f"{prefix}.meta", import_scope="old")
+    feed = {f"old/{name}": value for name, value in FEED.items()}
+    with tf.Session() as session:
+        saver.restore(session, prefix)
+        assert session.run("old/loss:0", feed) == pytest.approx(expected[0], rel=1e-6)
+    names = [each.name for each in tf.trainable_variables()]
+    assert {"own/own/mix/kernel:0", "old/own/own/mix/kernel:0"} < set(names)
+    assert len(names) == 2 * len({name.removeprefix("old/") for name in names})
+
+
+class TestGraphDefs:
+    @pytest.fixture
+    def frozen(self, saved: tuple[str, list[Any]]) -> tuple[bytes, float]:
+        """A graph without variables, and its loss."""
+        saver = tf.train.import_meta_graph(f"{saved[0]}.meta")
+        with tf.Session() as session:
+            saver.restore(session, saved[0])
+            whole = tf.get_default_graph().as_graph_def()
+            made = tf.graph_util.convert_variables_to_constants(session, whole, ["loss"])
+            loss = session.run("loss:0", FEED)
+        assert len(made.node) < len(whole.node)
+        assert {each.name for each in made.node} >= {"x", "y", "loss"}
+        tf.reset_default_graph()
+        return made.SerializeToString(), loss
+
+    def test_variables_become_constants(self, frozen: tuple[bytes, float]) -> None:
+        made = tf.GraphDef()
+        made.ParseFromString(frozen[0])
+        (loss,) = tf.import_graph_def(made, return_elements=["loss:0"], name="")
+        assert tf.global_variables() == []
+        with tf.Session() as session:  # nothing is initialised
+            assert session.run(loss, FEED) == pytest.approx(frozen[1], rel=1e-6)
+
+    def test_other_tensors_take_the_place_of_some(self, frozen: tuple[bytes, float]) -> None:
+        made = tf.GraphDef()
+        made.ParseFromString(frozen[0])
+        half = tf.constant(FEED["x:0"] / 2)
+        (loss,) = tf.import_graph_def(made, {"x:0": half * 2.0}, ["loss:0"], name="model")
+        assert loss.name == "model/loss:0"
+        with tf.Session() as session:
+            assert session.run(loss, {"model/y:0": FEED["y:0"]}) == pytest.approx(frozen[1], rel=1e-6)
+
+    def test_a_variable_may_stay_one(self) -> None:
+        kept, fixed = tf.get_variable("kept", []), tf.get_variable("fixed", [])
+        tf.add(kept, fixed, name="sum")
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            made = tf.graph_util.convert_variables_to_constants(
+                session, tf.get_default_graph().as_graph_def(), ["sum"], variable_names_blacklist=["kept"]
+            )
+        tf.reset_default_graph()
+        tf.import_graph_def(made, name="")
+        with pytest.raises(tf.errors.FailedPreconditionError, match="kept"):
+            tf.Session().run("sum:0")
+
+    def test_a_part_of_a_graph(self) -> None:
+        tf.square(tf.placeholder(tf.float32, name="x"), name="y")
+        tf.constant(1, name="other")
+        part = tf.graph_util.extract_sub_graph(tf.get_default_graph().as_graph_def(), ["y"])
+        assert [each.name for each in part.node] == ["x", "y"]
+        assert part.node[1].input == ("x",)
+        assert tf.graph_util.remove_training_nodes(part) is part
+        with pytest.raises(AssertionError, match="z is not in graph"):
+            tf.graph_util.extract_sub_graph(part, ["z"])
+        with pytest.raises(TypeError, match="dest_nodes must be a list"):
+            tf.graph_util.extract_sub_graph(part, "y")
+
+    def test_in_files(self, tmp_path: Path) -> None:
+        tf.constant(3.0, name="three")
+        graph = tf.get_default_graph()
+        assert 'name: "three"' in Path(tf.train.write_graph(graph, str(tmp_path / "a"), "graph.pbtxt")).read_text()
+        path = tf.train.write_graph(graph.as_graph_def(), str(tmp_path), "graph.pb", as_text=False)
+        tf.reset_default_graph()
+        made = tf.GraphDef()
+        with tf.gfile.GFile(path, "rb") as file:
+            made.ParseFromString(file.read())
+        tf.import_graph_def(made, name="")
+        assert tf.Session().run("three:0") == 3
+
+    def test_mistakes(self) -> None:
+        with pytest.raises(ValueError, match="the GraphDef was not written by unspool"):
+            tf.GraphDef().ParseFromString(b"\x0a\x05")
+        with pytest.raises(TypeError, match="graph_def must be a GraphDef"):
+            tf.import_graph_def(b"x")
+        tf.constant(1, name="one")
+        made = tf.get_default_graph().as_graph_def()
+        with pytest.raises(ValueError, match="return_element is not in the graph_def"):
+            tf.import_graph_def(made, return_elements=["two:0"])
+
+
 class TestMistakes:
     def test_a_file_of_tensorflows_own(self, tmp_path: Path) -> None:
         (tmp_path / "model.meta").write_bytes(b"\n\xd0\x03\n\x01a\x12")
@@ -164,11 +257,6 @@ class TestMistakes:
         made = tf.train.export_meta_graph()
         with pytest.raises(ValueError, match="has an operation 'one' already"):
             tf.train.import_meta_graph(made)
-
-    def test_a_scope(self) -> None:
-        tf.constant(1)
-        with pytest.raises(NotImplementedError, match="import_scope is 'a'"):
-            tf.train.import_meta_graph(tf.train.export_meta_graph(), import_scope="a")
 
     def test_what_cannot_be_written(self, tmp_path: Path) -> None:
         """An explicit export says so; a checkpoint is written all the same."""

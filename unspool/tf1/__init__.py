@@ -25,6 +25,7 @@ from unspool.tf1 import (
     estimator,
     flags,
     gfile,
+    graph_util,
     layers,
     logging,
     lookup,
@@ -62,6 +63,7 @@ from unspool.tf1.dtypes import (
 )
 from unspool.tf1.gradients import gradients, stop_gradient
 from unspool.tf1.graph import Graph, Operation, get_default_graph, reset_default_graph
+from unspool.tf1.graph_def import GraphDef, import_graph_def
 from unspool.tf1.graph_functions import (
     add_to_collection,
     control_dependencies,
@@ -194,6 +196,7 @@ __all__ = [
     "FIFOQueue",
     "GPUOptions",
     "Graph",
+    "GraphDef",
     "GraphKeys",
     "IndexedSlices",
     "IndexedSlicesValue",
@@ -258,8 +261,10 @@ __all__ = [
     "glorot_normal_initializer",
     "glorot_uniform_initializer",
     "gradients",
+    "graph_util",
     "group",
     "half",
+    "import_graph_def",
     "initialize_all_tables",
     "initialize_all_variables",
     "initializers",

@@ -155,6 +155,12 @@ __all__ = [
     "update_checkpoint_state",
 ]
 
+LATER = ("write_graph",)
+
 
 def __getattr__(name: str) -> Any:
+    if name in LATER:
+        from unspool.tf1.graph_def import write_graph
+
+        return write_graph
     raise missing("tf.train", name, globals())

@@ -80,7 +80,7 @@ def import_meta_graph(
     Args:
         meta_graph_or_file: the graph, or its file, which `Saver.save` writes beside a checkpoint.
         clear_devices: unused; nothing is placed.
-        import_scope: not supported.
+        import_scope: before all names.
         unused: TensorFlow's other arguments.
 
     Returns:
@@ -89,38 +89,39 @@ def import_meta_graph(
     Raises:
         OSError: if there is no such file.
         ValueError: if the file is TensorFlow's own, or for another version of Python; or if a name is taken.
-        NotImplementedError: for an `import_scope`.
     """
     from unspool.tf1.pickling import loads
     from unspool.tf1.train.saver import Saver
 
-    if import_scope:
-        raise NotImplementedError(
-            f"import_scope is {import_scope!r}, but names cannot be changed: import into tf.Graph()"
-        )
     found = meta_graph_or_file if isinstance(meta_graph_or_file, MetaGraphDef) else _read(Path(meta_graph_or_file))
     graph = get_default_graph().root
-    graph.take(loads(found.data, graph))
+    prefix = (import_scope or "").rstrip("/")
+    graph.take(loads(found.data, graph), prefix)
     if found.saved is None:
         return None
+    before = f"{prefix}/" if prefix else ""
     variables = {each.op.name: each for each in graph.get_collection("variables")}
-    return Saver({key: variables[name] for key, name in found.saved.items()}, allow_empty=True)
+    return Saver({key: variables[before + name] for key, name in found.saved.items()}, allow_empty=True)
 
 
 def _read(file: Path) -> MetaGraphDef:
     if not file.exists():
         raise OSError(f"File {file} does not exist.")
-    data = file.read_bytes()
+    return parsed(file.read_bytes(), str(file))
+
+
+def parsed(data: bytes, what: str) -> MetaGraphDef:
+    """What `SerializeToString` wrote; `ValueError` if it is TensorFlow's own, or for another version of Python."""
     if not data.startswith(MAGIC):
         raise ValueError(
-            f"{file} was not written by unspool, and graphs of TensorFlow's own cannot be loaded. Build the graph with "
+            f"{what} was not written by unspool, and graphs of TensorFlow's own cannot be loaded. Build the graph with "
             "the program that made it, and load the checkpoint: "
-            f"tf.train.Saver().restore(session, {str(file.with_suffix(''))!r})"
+            f"tf.train.Saver().restore(session, {os.path.splitext(what)[0]!r})"
         )
     header, _, rest = data.removeprefix(MAGIC).partition(b"\n")
     said: dict[str, Any] = json.loads(header)
     if said["python"] != _VERSION:
         raise ValueError(
-            f"{file} is for Python {said['python']}, but this is {_VERSION}: build the graph with its program"
+            f"{what} is for Python {said['python']}, but this is {_VERSION}: build the graph with its program"
         )
     return MetaGraphDef(rest, said["saved"])
