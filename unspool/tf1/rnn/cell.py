@@ -210,8 +210,11 @@ class ModuleCell(RNNCell):
         return self.module.built
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
-        """Zeros in the structure of `state_size`; those of the cell inside, if it is around one."""
-        return (super() if self._inner is None else self._inner).zero_state(batch_size, dtype)
+        """Zeros in the structure of `state_size`; what the cell inside begins with, if it has the same state."""
+        inner = self._inner
+        if inner is None or as_sizes(inner.state_size) != as_sizes(self.state_size):
+            return super().zero_state(batch_size, dtype)
+        return inner.zero_state(batch_size, dtype)
 
     def __getattr__(self, name: str) -> Any:
         module = self.__dict__.get("module")
