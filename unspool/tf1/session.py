@@ -76,7 +76,8 @@ class Session:
             raise RuntimeError("Attempted to use a closed Session.")
         if self.graph.is_empty:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
-        wanted = flatten(fetches)
+        listed = type(fetches) in (list, tuple) and all(isinstance(each, Tensor | Operation) for each in fetches)
+        wanted: list[Any] = list(fetches) if listed else flatten(fetches)
         leaves = [self._element(part) for each in wanted for part in _parts(each)]
         fed = as_fed(self.graph, feed_dict, self.device)
         key = tuple(map(id, leaves)), frozenset(map(id, fed))
@@ -84,7 +85,10 @@ class Session:
         if program is None:
             program = self._programs[key] = Program(leaves, list(fed), joined)
         with torch.set_grad_enabled(bool(program.gradients)), self._placed(), noting_lookups():
-            values = iter([_as_numpy(value) for value in program(Run(self.state, program), fed)])
+            found = [_as_numpy(value) for value in program(Run(self.state, program), fed)]
+        if listed:
+            return found if type(fetches) is list else tuple(found)
+        values = iter(found)
         return unflatten_as(fetches, [_whole(each, [next(values) for _ in _parts(each)]) for each in wanted])
 
     def _element(self, fetch: Any) -> Tensor | Operation:

@@ -8,6 +8,7 @@ from unspool.tf1.namespace import missing
 from unspool.tf1.ops.creation import eye
 from unspool.tf1.ops.diagonals import diag as tensor_diag
 from unspool.tf1.ops.diagonals import diag_part as tensor_diag_part
+from unspool.tf1.ops.diagonals import matrix_band_part as band_part
 from unspool.tf1.ops.diagonals import matrix_diag as diag
 from unspool.tf1.ops.diagonals import matrix_diag_part as diag_part
 from unspool.tf1.ops.diagonals import matrix_set_diag as set_diag
@@ -17,7 +18,6 @@ from unspool.tf1.ops.math import global_norm
 from unspool.tf1.ops.nn import l2_normalize
 from unspool.tf1.ops.products import matmul, tensordot
 from unspool.tf1.ops.reductions import norm
-from unspool.tf1.ops.slicing import matrix_band_part as band_part
 
 __all__ = [
     "band_part",

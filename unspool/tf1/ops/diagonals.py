@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
-from unspool.tf1.operations import apply, as_tensor
+from unspool.tf1.operations import apply, as_tensor, known_int
 from unspool.tf1.shapes import Dims, described, merged
 
 __all__ = [
     "diag",
     "diag_part",
+    "matrix_band_part",
     "matrix_diag",
     "matrix_diag_part",
     "matrix_set_diag",
@@ -98,6 +99,29 @@ def matrix_set_diag(input: Any, diagonal: Any, name: str | None = None) -> Any:
     given, new = as_tensor(input), as_tensor(diagonal)
     _check_matrices("MatrixSetDiag", given.dims)
     return apply("MatrixSetDiag", compute, given, new, name=name, outputs=[(given.dtype, given.dims)])
+
+
+def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:
+    """Matrices that are zero outside a band around the diagonal; a negative number keeps all on its side.
+
+    >>> from unspool import tf1 as tf
+    >>> tf.Session().run(tf.matrix_band_part(tf.ones([2, 2]), -1, 0))
+    array([[1., 0.],
+           [1., 1.]], dtype=float32)
+    """
+
+    def compute(x: torch.Tensor, lower: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
+        kept = x if int(lower) < 0 else x.triu(-int(lower))
+        return kept if int(upper) < 0 else kept.tril(int(upper))
+
+    given = as_tensor(input)
+    _check_matrices("MatrixBandPart", given.dims)
+    numbers = as_tensor(num_lower), as_tensor(num_upper)
+    for number, side in zip(numbers, (0, 1), strict=True):
+        size, found = None if given.dims is None else given.dims[side - 2], known_int(number)
+        if size is not None and found is not None and found > size:
+            raise ValueError(f"MatrixBandPart: {found} diagonals are more than the {size} that there are")
+    return apply("MatrixBandPart", compute, given, *numbers, name=name, outputs=[(given.dtype, given.dims)])
 
 
 def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Any:
