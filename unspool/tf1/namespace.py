@@ -12,10 +12,6 @@ from unspool.tf1.renamed import RENAMED
 _ARRAYS = "read with Python, and feed arrays"
 _CODE = "graphs are not in checkpoints here: build the graph with the program, and restore its variables"
 _INSTEAD = {
-    "tf.train.import_meta_graph": f"{_CODE} with tf.train.Saver().restore",
-    "tf.train.export_meta_graph": _CODE,
-    "tf.import_graph_def": _CODE,
-    "tf.GraphDef": _CODE,
     "tf.saved_model": _CODE,
     "tf.python_io": _ARRAYS,
     "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
