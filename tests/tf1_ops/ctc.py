@@ -61,6 +61,16 @@ add("ctc_loss of dense labels", lambda tf, x, y, n: tf.nn.ctc_loss(y, x, n), SCO
 add("ctc_loss by logits", lambda tf, x, i, v, n: tf.nn.ctc_loss(tf.SparseTensor(i, v, [3, 3]), sequence_length=n, logits=x), SCORES, PLACES, LABELS, LENGTHS)  # fmt: skip  # noqa: E501
 add("ctc_loss of labels by name", lambda tf, x, i, v, n: tf.nn.ctc_loss(labels=tf.SparseTensor(i, v, [3, 3]), inputs=x, sequence_length=n), SCORES, PLACES, LABELS, LENGTHS)  # fmt: skip  # noqa: E501
 
+ROWS, COUNTS = np.array([[2, 0, 0], [1, 0, 0], [1, 2, 1]], np.int32), np.array([2, 1, 3], np.int32)
+for _blank in [None, 0, 2, -1]:
+    _wanted = (ROWS + 1) % 4 if _blank in (None, 0) else np.where(ROWS == 2, 3, ROWS) if _blank == 2 else ROWS
+    add(f"ctc_loss_v2 blank={_blank}", lambda tf, x, y, c, n, b=_blank: tf.nn.ctc_loss_v2(y, x, c, n, blank_index=b), SCORES, _wanted, COUNTS, LENGTHS)  # fmt: skip  # noqa: E501
+    add(f"ctc_loss_v2 of sparse labels blank={_blank}", lambda tf, x, i, v, n, b=_blank: tf.nn.ctc_loss_v2(tf.SparseTensor(i, v, [3, 3]), x, None, n, blank_index=b), SCORES, PLACES, LABELS, LENGTHS)  # fmt: skip  # noqa: E501
+add("ctc_loss_v2 by rows", lambda tf, x, y, c, n: tf.nn.ctc_loss_v2(y, x, c, n, logits_time_major=False), np.ascontiguousarray(SCORES.transpose(1, 0, 2)), ROWS + 1, COUNTS, LENGTHS)  # fmt: skip  # noqa: E501
+add("ctc_loss_v2 of no labels", lambda tf, x, y, c, n: tf.nn.ctc_loss_v2(y, x, c, n), SCORES, ROWS + 1, [2, 0, 3], LENGTHS)  # fmt: skip  # noqa: E501
+add("collapse_repeated", lambda tf, y, n: list(tf.nn.collapse_repeated(y, n)), [[1, 1, 2, 2], [3, 3, 3, 3], [1, 2, 1, 1]], [4, 2, 3])  # fmt: skip  # noqa: E501
+add("collapse_repeated of nothing", lambda tf, y, n: list(tf.nn.collapse_repeated(y, n)), [[1, 1, 2, 2], [3, 3, 3, 3]], [0, 1])  # fmt: skip  # noqa: E501
+
 
 def _decoded(found: Any) -> list[Any]:
     labels, scores = found

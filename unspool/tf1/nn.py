@@ -14,8 +14,8 @@ from unspool.tf1.ops.candidates import (
     log_uniform_candidate_sampler,
     uniform_candidate_sampler,
 )
-from unspool.tf1.ops.ctc import ctc_loss
-from unspool.tf1.ops.ctc_decoding import ctc_beam_search_decoder, ctc_greedy_decoder
+from unspool.tf1.ops.ctc import collapse_repeated, ctc_loss, ctc_loss_v2
+from unspool.tf1.ops.ctc_decoding import ctc_beam_search_decoder, ctc_beam_search_decoder_v2, ctc_greedy_decoder
 from unspool.tf1.ops.math import log_sigmoid, sigmoid, tanh
 from unspool.tf1.ops.nn import (
     batch_normalization,
@@ -59,10 +59,13 @@ __all__ = [
     "batch_normalization",
     "bias_add",
     "bidirectional_dynamic_rnn",
+    "collapse_repeated",
     "compute_accidental_hits",
     "ctc_beam_search_decoder",
+    "ctc_beam_search_decoder_v2",
     "ctc_greedy_decoder",
     "ctc_loss",
+    "ctc_loss_v2",
     "dropout",
     "dynamic_rnn",
     "elu",

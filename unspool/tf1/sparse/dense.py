@@ -55,7 +55,9 @@ def sparse_to_dense(
         if p.dim() > 2 or where.shape[1] != len(shape):
             raise ValueError(f"output_shape has {len(shape)} sizes, but sparse_indices have shape {list(p.shape)}")
         if v.dim() > 1 or (v.dim() == 1 and len(v) != len(where)):
-            raise ValueError(f"there are {len(where)} places, but sparse_values have shape {list(v.shape)}")
+            raise ValueError(f"sparse_values has incorrect shape {list(v.shape)}, should be [] or [{len(where)}]")
+        if d.dim():
+            raise ValueError(f"default_value should be a scalar, but has shape {list(d.shape)}")
         flat = flat_places(where, s, ordered=validate_indices)
         blank = d.reshape(1).expand(int(s.prod())).clone()
         return blank.index_put((flat,), v.expand(len(flat))).reshape(shape)
