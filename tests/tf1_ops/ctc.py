@@ -33,6 +33,8 @@ def _add(name: str, lengths: Any = LENGTHS, labels: Any = LABELS, places: Any = 
 _add("ctc_loss")
 _add("ctc_loss of large logits", scores=SCORES * 20)
 _add("ctc_loss of float64", scores=SCORES.astype(np.float64))
+_add("ctc_loss of padding that is no number", scores=np.where(np.arange(6)[:, None, None] < LENGTHS[:, None], SCORES, np.float32(np.nan)))  # fmt: skip  # noqa: E501
+_add("ctc_loss of no rows", np.zeros(0), np.zeros(0), np.zeros([0, 2], np.int64), floats(6, 0, 4))
 _add("ctc_loss by rows", scores=np.ascontiguousarray(SCORES.transpose(1, 0, 2)), time_major=False)
 for _merge in [True, False]:
     for _collapse in [True, False]:
@@ -101,6 +103,7 @@ add("ctc_beam_search_decoder of too many paths", lambda tf, x, n: _decoded(tf.nn
 add("ctc_beam_search_decoder of too few prefixes", lambda tf, x, n: _decoded(tf.nn.ctc_beam_search_decoder(x, n, 9, 9)), SPEECH[:, :1], [1])  # fmt: skip  # noqa: E501
 add("ctc_beam_search_decoder past the end", lambda tf, x, n: _decoded(tf.nn.ctc_beam_search_decoder(x, n)), SPEECH, [8, 9, 1])  # fmt: skip  # noqa: E501
 
+add("ctc_beam_search_decoder_v2", lambda tf, x, n: _decoded(tf.nn.ctc_beam_search_decoder_v2(x, n, 9, 2)), REPEATS, [7])  # fmt: skip  # noqa: E501
 for _seed in [16, 54, 58]:  # where TensorFlow forgets a prefix that leaves the beam before its turn
     CALLS[f"ctc_beam_search_decoder that forgets {_seed}"] = drawn("ctc_beam_search_decoder", _seed)
 

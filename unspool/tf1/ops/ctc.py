@@ -72,6 +72,7 @@ def ctc_loss(
             raise ValueError(wrong)
         targets = _targets(places, values, scores, preprocess_collapse_repeated)
         skipped = _too_long(targets, lengths.tolist(), ignore_longer_outputs_than_inputs)
+        scores = _ended(scores, lengths)
         return _loss(scores, targets, lengths.long(), torch.tensor(skipped, device=scores.device), ctc_merge_repeated)
 
     return apply("CTCLoss", compute, given, wanted.indices, wanted.values, steps, outputs=[(given.dtype, (rows,))])
@@ -123,7 +124,8 @@ def ctc_loss_v2(
         if wrong := wrong_lengths(scores, lengths):
             raise ValueError(wrong)
         blank = (blank_index or 0) % scores.shape[2]
-        return F.ctc_loss(scores.log_softmax(2), wanted.long(), lengths.long(), counts.long(), blank, reduction="none")
+        logs = _ended(scores, lengths).log_softmax(2)
+        return F.ctc_loss(logs, wanted.long(), lengths.long(), counts.long(), blank, reduction="none")
 
     outputs = [(given.dtype, (rows,))]
     return apply("ctc_loss_dense", compute, given, labels, label_length, steps, name=name, outputs=outputs)
@@ -177,6 +179,8 @@ def wrong_lengths(scores: torch.Tensor, lengths: torch.Tensor) -> str | None:
         return f"inputs is not a 3-Tensor, but has shape {list(scores.shape)}"
     if list(lengths.shape) != [scores.shape[1]]:
         return f"len(sequence_length) != batch_size: {list(lengths.shape)} for {scores.shape[1]} rows"
+    if not len(lengths):
+        return "batch_size must not be 0"
     for row, each in enumerate(lengths.tolist()):
         if not 0 <= each <= scores.shape[0]:
             return f"sequence_length({row}) is {each}, but must be in [0, {scores.shape[0]}]"
@@ -238,10 +242,17 @@ def _loss(
         found, impossible = _without_merging(logs, padded, lengths, sizes), torch.zeros_like(skipped)
     if bool(impossible.any()):
         # No path: the loss is infinite, and TensorFlow's gradient the softmax alone.
-        steps = torch.arange(len(scores), device=scores.device)[:, None] < lengths
-        total = torch.where(steps, scores.logsumexp(2), 0).sum(0)
+        total = scores.logsumexp(2).sum(0)
         found = torch.where(impossible, total - total.detach() + torch.inf, found)
     return torch.where(skipped, torch.zeros_like(found), found)
+
+
+def _ended(scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """The logits, 0 after the end of a row: what is there may be anything, and has no gradient."""
+    if bool((lengths == len(scores)).all()):
+        return scores
+    inside = torch.arange(len(scores), device=scores.device)[:, None] < lengths
+    return torch.where(inside[:, :, None], scores, 0)
 
 
 def _without_merging(
