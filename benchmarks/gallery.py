@@ -83,17 +83,81 @@ def images(kind: Any, shape: Shape) -> Made:
     return kind(3, shape.units // 16, (8, 8)), x, [x]
 
 
+def contrib(kind: Any, shape: Shape) -> Made:
+    """A cell with TensorFlow's arguments, which reads a vector a step."""
+    x = _vectors(shape)
+    return kind(shape.units, input_size=shape.depth), x, [x]
+
+
+def projected(kind: Any, shape: Shape) -> Made:
+    """One that takes vectors of another width by a projection."""
+    x = _vectors(shape)
+    return kind(shape.units, shape.units, input_size=shape.depth), x, [x]
+
+
+def grouped(kind: Any, shape: Shape) -> Made:
+    """One in four groups."""
+    x = _vectors(shape)
+    return kind(shape.units, number_of_groups=4, input_size=shape.depth), x, [x]
+
+
+def spectra(kind: Any, shape: Shape) -> Made:
+    """A spectrum a step, in four windows of frequencies, each with an eighth of the units."""
+    x, width = _vectors(shape), shape.depth // 4
+    more = {} if kind is gallery.TimeFreqLSTMCell else {"num_frequency_blocks": [4]}
+    options = dict(feature_size=width, frequency_skip=width, input_size=shape.depth)
+    return kind(shape.units // 8, **options, **more), x, [x]
+
+
+def attending(kind: Any, shape: Shape) -> Made:
+    """A GRU that looks back at its last eight outputs."""
+    x, cell = _vectors(shape), kind(unspool.GRUCell(shape.units), 8)
+    cell.build(shape.depth)
+    return cell, x, [x]
+
+
+def channels_last(*sizes: int) -> Callable[[Any, Shape], Made]:
+    """Images in three colours, which are their last axis; a state has a channel for every sixteen units."""
+
+    def made(kind: Any, shape: Shape) -> Made:
+        x = torch.randn(shape.steps, shape.batch, *sizes, 3, requires_grad=True)
+        channels, kernel = shape.units // 16, [3] * len(sizes)
+        cell = kind(input_shape=[*sizes, 3], output_channels=channels, kernel_shape=kernel)
+        cell.build(torch.Size([*sizes, 3]))
+        return cell, x, [x]
+
+    return made
+
+
 OTHERS: dict[str, Callable[[Any, Shape], Made]] = {
+    "AttentionCellWrapper": attending,
     "BahdanauDecoderCell": annotated,
+    "BidirectionalGridLSTMCell": spectra,
     "CfCCell": gaps,
+    "Conv1DLSTMCell": channels_last(16),
+    "Conv2DLSTMCell": channels_last(8, 8),
+    "Conv3DLSTMCell": channels_last(4, 4, 4),
     "ConvGRUCell": images,
     "ConvLSTMCell": images,
+    "CoupledInputForgetGateLSTMCell": contrib,
+    "CudnnCompatibleGRUCell": contrib,
+    "CudnnCompatibleLSTMCell": contrib,
+    "GLSTMCell": grouped,
+    "GRUBlockCell": contrib,
+    "GRUBlockCellV2": contrib,
     "GRUDCell": masked,
+    "GridLSTMCell": spectra,
+    "IntersectionRNNCell": projected,
+    "LSTMBlockCell": contrib,
+    "LayerNormBasicLSTMCell": contrib,
+    "NASCell": contrib,
     "ODERNNCell": gaps,
     "PhasedLSTMCell": times,
     "RSSMCell": played,
     "SpatioTemporalLSTMCell": images,
     "TLSTMCell": gaps,
+    "TimeFreqLSTMCell": spectra,
+    "UGRNNCell": contrib,
 }
 """What cells read that read something other than a vector a step."""
 

@@ -21,7 +21,7 @@ import tensorflow as tf
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests import tf1_layers, tf1_losses, tf1_recorded, tf1_tables, tf1_training  # noqa: E402
+from tests import tf1_images, tf1_layers, tf1_losses, tf1_metrics, tf1_recorded, tf1_tables, tf1_training  # noqa: E402
 
 tf1: Any = tf.compat.v1
 
@@ -42,8 +42,10 @@ def main() -> None:
     optimizers["moving_averages"] = run(tf1_training.moving_averages)
     tf1_recorded.record("optimizers", optimizers)
     tf1_recorded.record("layers", {each.__name__: run(each) for each in tf1_layers.ALL})
+    tf1_recorded.record("images", {each.__name__: run(each) for each in tf1_images.ALL})
     tf1_recorded.record("tables", {each.__name__: run(tf1_tables.by_all, each) for each in tf1_tables.PLACES})
     tf1_recorded.record("losses", {each.__name__: run(each) for each in tf1_losses.ALL})
+    tf1_recorded.record("metrics", {each.__name__: run(each) for each in tf1_metrics.ALL})
 
 
 if __name__ == "__main__":

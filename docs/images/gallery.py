@@ -41,6 +41,13 @@ FAMILIES = {
     "images": "Images",
     "spiking": "Spiking neurons",
     "latent": "Latent variables",
+    "contrib.gates": "TensorFlow's gated cells",
+    "contrib.coupled": "TensorFlow's coupled and normalised LSTMs",
+    "contrib.blocks": "TensorFlow's fused cells",
+    "contrib.frequency": "TensorFlow's time and frequency",
+    "contrib.grid": "TensorFlow's grids",
+    "contrib.images": "TensorFlow's images",
+    "contrib.attention": "TensorFlow's attention",
 }
 """The files of the gallery, in the order of the page, and their headings."""
 
@@ -62,6 +69,10 @@ Each has a test against a reference of a few lines in NumPy, and one of outputs,
 plain loop (`tests/gallery`). What stands beside inputs, a time gap or a mask, is a second input. In equations `'` marks
 what is new, `W x` and `x @ W` are products with matrices, `*` is one of elements; pictures are what
 [`explain`](engine.md) draws of a training step.
+
+The last families are the cells of TensorFlow 1's `tf.contrib`, with its arguments (`UGRNNCell(8, input_size=3)`), and
+its names and layouts of weights. `unspool.gallery.contrib` has them too, and TensorFlow's forms of `ConvLSTMCell` and
+`PhasedLSTMCell`.
 """
 
 
@@ -87,8 +98,8 @@ class Speed(NamedTuple):
 def cells_of(family: str) -> list[type[Any]]:
     """The cells of a file, in its order."""
     module = importlib.import_module(f"unspool.gallery.{family}")
-    found = [each for name, each in vars(module).items() if name in gallery.__all__]
-    return [each for each in found if each.__module__ == module.__name__]
+    found = [each for name, each in vars(module).items() if getattr(gallery, name, None) is each]
+    return [each for each in found if getattr(each, "__module__", None) == module.__name__]
 
 
 def words_of(cell: type[Any]) -> Words:
@@ -168,7 +179,7 @@ def table(cells: list[type[Any]], speeds: dict[str, Speed]) -> str:
 def section(cell: type[Any]) -> str:
     """A cell: where it is from, its equations, and how it runs."""
     name, words = cell.__name__, words_of(cell)
-    file = Path(inspect.getfile(cell)).name
+    file = "/".join(cell.__module__.split(".")[2:]) + ".py"
     lines = [
         f"### {name}",
         "",

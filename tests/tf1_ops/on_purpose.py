@@ -33,10 +33,25 @@ _note(
 _note("TensorFlow aborts", "neural", "softmax of a scalar")
 _note("TensorFlow 1.15 wants labels and logits named", "neural", "sparse_softmax_cross_entropy by position")
 _note("the sizes of parts are to be known when the graph is built", "neural", "embedding_lookup in parts")
+_note(
+    "a dilated window may be of any size",
+    "images",
+    "atrous_conv2d SAME",
+    "atrous_conv2d VALID",
+    "depthwise_conv2d SAME dilated",
+    "convolution of images",
+)
+_note("of no rows too, the channels are the filter's", "images", "conv2d of no rows")
+_note("an image that is smaller than the filter is an error", "images", "conv2d of a small image")
+_note("TensorFlow aborts", "images", "conv2d_transpose of other channels", "conv2d_transpose to another size")
+_note(SOONER, "images", "conv2d_transpose to other channels")
 _note("a body may return a list of one, however it was given", "control", "while_loop over one alone")
 _note("what may be a scalar is taken as one", "control", "while_loop of a fed number of turns")
 _note("a loop that never runs has no slices, whatever their shape", "control", "map_fn of nothing")
 _note("what is carried may be known better than what comes", "control", "scan of a structure", "scan of two")
+_note(SOONER, "scattering", "cumprod past the end", "matrix_band_part of a vector")
+_note(SOONER, "scattering", "scatter_nd too deep", "scatter_nd_update too deep")
+_note("what is held is held in gradients of gradients too", "scattering", "gradients of gradients with a part held")
 
 _note("a shape may be of any rank until it runs", "sparse", "sparse_reset_shape to another")
 _note(SOONER, "sampling", *(f"{each} of another number" for each in ("uniform", "log_uniform", "learned_unigram")))

@@ -26,7 +26,7 @@ class LayerRNNCell(RNNCell):
     """
 
     first_kernel: str = "kernel"
-    """The weight whose rows are the inputs', then the output's width."""
+    """The weight whose rows are the inputs', then the state's."""
 
     @checks_flags
     def __init__(self, name: str | None, dtype: Any, reuse: bool | None, trainable: bool) -> None:
@@ -59,13 +59,17 @@ class LayerRNNCell(RNNCell):
     def input_size(self) -> int | None:
         """The depth of the inputs; None until the weights have shapes."""
         kernel = getattr(self, self.first_kernel)
-        return None if isinstance(kernel, UnbuiltWeight) else kernel.shape[0] - self.output_size
+        return None if isinstance(kernel, UnbuiltWeight) else self.depth_of(kernel.shape[0])
+
+    def depth_of(self, rows: int) -> int:
+        """The depth of the inputs, by how many rows the first kernel has."""
+        return rows - self.output_size
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
         # An unbuilt cell takes any depth, but its weights must agree on it.
         loaded = state_dict.get(prefix + self.first_kernel)
         if self.input_size is None and isinstance(loaded, Tensor) and not isinstance(loaded, UnbuiltWeight):
-            depth = loaded.shape[0] - self.output_size if loaded.dim() == 2 else -1
+            depth = self.depth_of(loaded.shape[0]) if loaded.dim() == 2 else -1
             for name, shape in self.shapes(depth).items():
                 have = state_dict.get(prefix + name)
                 if have is None or isinstance(have, UnbuiltWeight):
@@ -83,7 +87,7 @@ class LayerRNNCell(RNNCell):
 
     def check_step(self, inputs: Tensor, kernel: Tensor, **states: tuple[Any, int]) -> None:
         """Raises `ValueError` unless inputs and states fit each other and the kernel, `TypeError` for mixed dtypes."""
-        check_matrix(self.name, inputs, kernel, static_shape(kernel)[0] - self.output_size)
+        check_matrix(self.name, inputs, kernel, self.depth_of(static_shape(kernel)[0]))
         rows = static_shape(inputs)[0]
         for name, (state, width) in states.items():
             if not isinstance(state, Tensor):

@@ -18,12 +18,16 @@ from unspool.tf1 import (
     app,
     compat,
     contrib,
+    data,
+    distributions,
     dtypes,
     errors,
+    estimator,
     flags,
     gfile,
     layers,
     logging,
+    lookup,
     losses,
     metrics,
     named_initializers,
@@ -31,6 +35,7 @@ from unspool.tf1 import (
     nn,
     operations,
     sparse,
+    strings,
     summary,
     test,
     train,
@@ -53,6 +58,7 @@ from unspool.tf1.dtypes import (
     int64,
     string,
     uint8,
+    variant,
 )
 from unspool.tf1.gradients import gradients, stop_gradient
 from unspool.tf1.graph import Graph, Operation, get_default_graph, reset_default_graph
@@ -77,6 +83,7 @@ from unspool.tf1.initializers import (
     zeros_initializer,
 )
 from unspool.tf1.internals import nest
+from unspool.tf1.lookup import tables_initializer
 from unspool.tf1.namespace import missing
 from unspool.tf1.operations import constant
 from unspool.tf1.ops import (
@@ -85,27 +92,36 @@ from unspool.tf1.ops import (
     control_flow,
     creation,
     debugging,
+    diagonals,
     joining,
     mapping,
     math,
     products,
     random,
     reductions,
+    scattering,
     slicing,
 )
+from unspool.tf1.ops import strings as string_operations
 from unspool.tf1.ops.array import *
 from unspool.tf1.ops.checks import *
 from unspool.tf1.ops.control_flow import *
 from unspool.tf1.ops.creation import *
 from unspool.tf1.ops.ctc_decoding import edit_distance
 from unspool.tf1.ops.debugging import *
+from unspool.tf1.ops.diagonals import *
 from unspool.tf1.ops.joining import *
 from unspool.tf1.ops.mapping import *
 from unspool.tf1.ops.math import *
 from unspool.tf1.ops.products import *
 from unspool.tf1.ops.random import *
 from unspool.tf1.ops.reductions import *
+from unspool.tf1.ops.scattering import *
 from unspool.tf1.ops.slicing import *
+from unspool.tf1.ops.strings import *
+from unspool.tf1.queues.producers import count_up_to
+from unspool.tf1.queues.queue import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from unspool.tf1.queues.readers import ReaderBase, TextLineReader, WholeFileReader
 from unspool.tf1.running.imports import Installation as Installation
 from unspool.tf1.running.imports import install as install
 from unspool.tf1.scopes import (
@@ -127,6 +143,7 @@ from unspool.tf1.sparse import tensor as _sparse_tensor
 from unspool.tf1.sparse.dense import *
 from unspool.tf1.sparse.layout import *
 from unspool.tf1.sparse.tensor import *
+from unspool.tf1.templates import make_template
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 from unspool.tf1.variables import (
@@ -162,6 +179,7 @@ initializers = named_initializers
 newaxis = None
 mul, sub, neg = multiply, subtract, negative
 initialize_all_variables, all_variables = global_variables_initializer, global_variables
+initialize_all_tables = tables_initializer
 disable_eager_execution = disable_v2_behavior
 __version__ = VERSION = "1.15.0"
 """Of TensorFlow, whose names these are."""
@@ -173,6 +191,7 @@ __all__ = [
     "ConfigProto",
     "DType",
     "Dimension",
+    "FIFOQueue",
     "GPUOptions",
     "Graph",
     "GraphKeys",
@@ -180,15 +199,21 @@ __all__ = [
     "IndexedSlicesValue",
     "InteractiveSession",
     "Operation",
+    "PaddingFIFOQueue",
     "Print",
+    "QueueBase",
+    "RandomShuffleQueue",
+    "ReaderBase",
     "RunMetadata",
     "RunOptions",
     "Session",
     "Tensor",
     "TensorArray",
     "TensorShape",
+    "TextLineReader",
     "Variable",
     "VariableScope",
+    "WholeFileReader",
     "abs",
     "add_to_collection",
     "all_variables",
@@ -207,12 +232,16 @@ __all__ = [
     "contrib",
     "control_dependencies",
     "convert_to_tensor",
+    "count_up_to",
+    "data",
     "device",
     "disable_eager_execution",
     "disable_v2_behavior",
+    "distributions",
     "double",
     "edit_distance",
     "errors",
+    "estimator",
     "flags",
     "float16",
     "float32",
@@ -231,6 +260,7 @@ __all__ = [
     "gradients",
     "group",
     "half",
+    "initialize_all_tables",
     "initialize_all_variables",
     "initializers",
     "int8",
@@ -242,7 +272,9 @@ __all__ = [
     "local_variables",
     "local_variables_initializer",
     "logging",
+    "lookup",
     "losses",
+    "make_template",
     "metrics",
     "mul",
     "name_scope",
@@ -266,8 +298,10 @@ __all__ = [
     "sparse",
     "stop_gradient",
     "string",
+    "strings",
     "sub",
     "summary",
+    "tables_initializer",
     "test",
     "train",
     "trainable_variables",
@@ -277,6 +311,7 @@ __all__ = [
     "variable_scope",
     "variables_initializer",
     "variance_scaling_initializer",
+    "variant",
     "zeros_initializer",
 ]
 __all__ += array.__all__
@@ -284,16 +319,19 @@ __all__ += checks.__all__
 __all__ += control_flow.__all__
 __all__ += creation.__all__
 __all__ += debugging.__all__
+__all__ += diagonals.__all__
 __all__ += joining.__all__
 __all__ += mapping.__all__
 __all__ += math.__all__
 __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
+__all__ += scattering.__all__
 __all__ += slicing.__all__
 __all__ += _sparse_dense.__all__
 __all__ += _sparse_layout.__all__
 __all__ += _sparse_tensor.__all__
+__all__ += string_operations.__all__
 
 LATER = ("Summary", "Event")
 """Names that need the tensorboard package, which others do without."""

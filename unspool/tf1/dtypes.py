@@ -102,10 +102,15 @@ bool_ = DType("bool", torch.bool)
 complex64 = DType("complex64", torch.complex64)
 complex128 = DType("complex128", torch.complex128)
 string = DType("string", None)
+variant = DType("variant", None)
+"""The dtype of what is no array, such as a dataset."""
 
-ALL = [float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, bool_, complex64, complex128, string]
+ALL = [
+    *(float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, bool_, complex64, complex128),
+    *(string, variant),
+]
 _BY_NAME = {each.name: each for each in ALL}
-_BY_TORCH = {each.torch: each for each in ALL}
+_BY_TORCH = {each.torch: each for each in ALL if each.torch is not None}
 
 
 def as_dtype(dtype: Any) -> DType:
@@ -120,6 +125,8 @@ def as_dtype(dtype: Any) -> DType:
         return _BY_NAME[dtype]
     if dtype is float:  # TensorFlow's, not NumPy's
         return float32
+    if dtype in (str, bytes, object) or (isinstance(dtype, np.dtype) and dtype.kind in "OSU"):  # pyright: ignore[reportUnknownMemberType]
+        return string
     found = _BY_TORCH.get(names.as_dtype(dtype))
     if found is None:
         raise TypeError(f"{dtype!r} has no counterpart here; there are {', '.join(_BY_NAME)}")

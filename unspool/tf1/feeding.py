@@ -9,9 +9,11 @@ import numpy as np
 import torch
 
 from unspool.structure import check_same_structure, flatten, is_leaf
+from unspool.tf1.dtypes import string
 from unspool.tf1.graph import Graph
 from unspool.tf1.shapes import described, fit
 from unspool.tf1.sparse.tensor import SparseTensor
+from unspool.tf1.string_values import Strings
 from unspool.tf1.tensor import Tensor
 
 
@@ -28,7 +30,7 @@ def as_fed(graph: Graph, feed_dict: Any, device: torch.device) -> dict[Tensor, t
     for key, value in feed_dict.items():  # pyright: ignore[reportUnknownVariableType]
         if isinstance(key, SparseTensor):
             pairs: list[tuple[Any, Any]] = list(zip(key.parts(), _sparse_parts(key, value), strict=True))
-        elif is_leaf(key):
+        elif isinstance(key, Tensor) or is_leaf(key):
             pairs = [(key, value)]
         else:
             check_same_structure(key, value, name="a value of feed_dict", like="its key")
@@ -55,6 +57,8 @@ def _sparse_parts(key: SparseTensor, value: Any) -> list[Any]:
 
 
 def _fed_tensor(graph: Graph, key: Any) -> Tensor:
+    if isinstance(key, Tensor) and key.graph is graph:
+        return key
     try:
         found = graph.as_graph_element(key)
     except (KeyError, ValueError, TypeError) as error:
@@ -71,18 +75,21 @@ def _value_for(tensor: Tensor, value: Any, device: torch.device) -> torch.Tensor
             f"{value!r} was passed to {tensor.name}"
         )
     made = value.detach() if isinstance(value, torch.Tensor) else _from_numpy(tensor, value)
-    _check_kind(tensor, made)
+    if tensor.dtype is not string:
+        _check_kind(tensor, made)
     if not fit(tensor.dims, tuple(made.shape)):
         raise ValueError(
             f"Cannot feed value of shape {tuple(made.shape)} for Tensor '{tensor.name}', which has shape "
             f"'{described(tensor.dims)}'"
         )
-    return made.to(device=device, dtype=tensor.dtype.torch)
+    return made if tensor.dtype is string else made.to(device=device, dtype=tensor.dtype.torch)
 
 
 def _from_numpy(tensor: Tensor, value: Any) -> torch.Tensor:
     if value is None:
         raise TypeError(f"None was fed for Tensor '{tensor.name}', which is {tensor.dtype.name}")
+    if tensor.dtype is string:
+        return _strings(tensor, value)
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -94,6 +101,13 @@ def _from_numpy(tensor: Tensor, value: Any) -> torch.Tensor:
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()
     return torch.from_numpy(array) if array.dtype != np.uint16 else torch.from_numpy(array.astype(np.int32))
+
+
+def _strings(tensor: Tensor, value: Any) -> torch.Tensor:
+    try:
+        return Strings.of(value)
+    except TypeError as error:
+        raise TypeError(f"the value for Tensor '{tensor.name}' is not made of strings: {error}") from None
 
 
 def _check_kind(tensor: Tensor, value: torch.Tensor) -> None:

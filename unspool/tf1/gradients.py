@@ -10,6 +10,7 @@ import torch
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices
 from unspool.tf1.operations import apply, as_tensor
+from unspool.tf1.program import needed
 from unspool.tf1.tables import STOPS, Rows, SlicedGradient, current_lookups, reads
 from unspool.tf1.tensor import Tensor
 
@@ -38,7 +39,7 @@ def gradients(
         xs: by what: a tensor, a variable, or a list.
         grad_ys: what each of `ys` is weighted with; ones by default.
         name: the operation's name.
-        stop_gradients: tensors that are held constant.
+        stop_gradients: tensors that are held constant, also where one of `xs` is computed from another of them.
         colocate_gradients_with_ops, gate_gradients, aggregation_method, unconnected_gradients: unused.
 
     >>> from unspool import tf1 as tf
@@ -48,11 +49,13 @@ def gradients(
     ...     session.run(slope, {x: 3.0})
     np.float32(6.0)
     """
-    if stop_gradients:
-        raise NotImplementedError("stop_gradients is not supported; use tf.stop_gradient where the graph is built")
     graph = get_default_graph()
     targets = [graph.adopt(as_tensor(each)) for each in _listed(ys)]
     sources = [graph.adopt(as_tensor(each)) for each in _listed(xs)]
+    if stop_gradients is not None:
+        with graph.name_scope(name):
+            stand_ins = _held([graph.adopt(as_tensor(each)) for each in _listed(stop_gradients)], targets)
+        targets, sources = ([stand_ins.get(each, each) for each in tensors] for tensors in (targets, sources))
     for each in targets:
         if not each.dtype.is_floating:
             raise TypeError(f"gradients are of floating-point tensors, but {each!r} is {each.dtype.name}")
@@ -141,6 +144,23 @@ class _Gradient:
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """The same value, held constant by gradients."""
     return apply("StopGradient", torch.Tensor.detach, input, name=name)
+
+
+def _held(stops: Sequence[Tensor], targets: Sequence[Tensor]) -> dict[Tensor, Tensor]:
+    """What stands for tensors where `stops` are constants: all on the way from these to the targets is there again."""
+    stand_ins = {each: stop_gradient(each) for each in stops if each.op.inputs}  # nothing comes to a gradient of others
+    for operation in needed(targets, list(stand_ins)):
+        read = [each for each in operation.inputs if each in stand_ins and each.dtype.is_floating]
+        if not read or operation.type in STOPS or operation.effect:
+            continue
+        if operation.watches:
+            raise NotImplementedError(
+                f"stop_gradients with a gradient between them and ys, {operation.name}; use tf.stop_gradient there"
+            )
+        copy = operation.copied([stand_ins.get(each, each) for each in operation.inputs])
+        copy.modules = operation.modules
+        stand_ins.update(zip(operation.outputs, copy.outputs, strict=True))
+    return stand_ins
 
 
 def _reached(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[bool]:

@@ -6,7 +6,7 @@ import itertools
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -73,8 +73,12 @@ class Operation:
         """Whether its name is still to come, from what reads it."""
         self.modules: tuple[Any, ...] = ()
         """What it runs of unspool's, each `Bound` to variables."""
+        self.call: Any = None
+        """The call of a cell that it is, if a loop could do what it does."""
         self.constant: Any = None
         """The value that it always has, if it has."""
+        self.attributes: Mapping[str, Any] = {}
+        """What else it was made with, where somebody asks for it."""
         # Inputs are older than what reads them: in the order of their numbers operations can run.
         self.number = next(_NUMBERS)
 
@@ -173,6 +177,11 @@ class Graph:
                 "Build both under the same `with graph.as_default():`"
             )
         return tensor
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no operations."""
+        return not self._operations
 
     def get_operations(self) -> list[Operation]:
         """All operations, in the order in which they were made."""

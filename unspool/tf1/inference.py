@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from unspool.tf1.dtypes import DType, as_dtype
+from unspool.tf1.dtypes import DType, as_dtype, string
 from unspool.tf1.shapes import Dim, Dims, described
+from unspool.tf1.string_values import Strings
 from unspool.tf1.tensor import Tensor
 
 TRIALS = (10007, 10009, 0)
@@ -38,7 +39,7 @@ def infer(kind: str, function: Callable[..., Any], inputs: Sequence[Tensor]) -> 
                 raise ValueError(f"{kind}: {_first_line(error)}; the shapes are {shapes}") from None
     if not seen:  # sizes that are unknown would have to fit known ones: the run will tell
         return _unranked(function, inputs)
-    return [(as_dtype(each[0].dtype), _agreed([list(one.shape) for one in each])) for each in zip(*seen, strict=True)]
+    return [(_kind(each[0]), _agreed([list(one.shape) for one in each])) for each in zip(*seen, strict=True)]
 
 
 def broadcast(kind: str, *shapes: Dims) -> Dims:
@@ -66,7 +67,7 @@ def _unranked(function: Callable[..., Any], inputs: Sequence[Tensor]) -> list[tu
         ]
         try:
             made = _outputs(function, [_meta(each, size) for each, size in zip(inputs, sizes, strict=True)])
-            return [(as_dtype(each.dtype), None) for each in made]
+            return [(_kind(each), None) for each in made]
         except (RuntimeError, ValueError, IndexError, TypeError):
             continue
     return [(inputs[0].dtype, None)]
@@ -77,7 +78,13 @@ def _blank(tensor: Tensor, size: int) -> torch.Tensor:
 
 
 def _meta(tensor: Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    if tensor.dtype is string:
+        return Strings.blank(sizes)
     return torch.empty(tuple(sizes), dtype=tensor.dtype.torch, device="meta")
+
+
+def _kind(value: torch.Tensor) -> DType:
+    return string if isinstance(value, Strings) else as_dtype(value.dtype)
 
 
 def _outputs(function: Callable[..., Any], blanks: Sequence[torch.Tensor]) -> list[torch.Tensor]:

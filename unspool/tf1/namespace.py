@@ -7,8 +7,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from unspool.tf1.renamed import RENAMED
+
 _ARRAYS = "read with Python, and feed arrays"
-_SESSION = "use tf.Session, with tf.train.Saver and tf.summary.FileWriter"
 _CODE = "graphs are not in checkpoints here: build the graph with the program, and restore its variables"
 _INSTEAD = {
     "tf.train.import_meta_graph": f"{_CODE} with tf.train.Saver().restore",
@@ -16,36 +17,12 @@ _INSTEAD = {
     "tf.import_graph_def": _CODE,
     "tf.GraphDef": _CODE,
     "tf.saved_model": _CODE,
-    "tf.train.Monitored": _SESSION,
-    "tf.train.Supervisor": _SESSION,
-    "tf.train.SummaryWriter": "it is tf.summary.FileWriter",
-    "tf.train.Coordinator": _ARRAYS,
-    "tf.train.start_queue_runners": _ARRAYS,
-    "tf.train.batch": _ARRAYS,
-    "tf.train.range_input_producer": _ARRAYS,
-    "tf.train.slice_input_producer": _ARRAYS,
-    "tf.train.string_input_producer": _ARRAYS,
-    "tf.FIFOQueue": _ARRAYS,
-    "tf.data": _ARRAYS,
     "tf.python_io": _ARRAYS,
-    "tf.estimator": "write the loop with tf.Session",
-    "tf.contrib.learn": "write the loop with tf.Session",
     "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
     "tf.enable_eager_execution": "without a graph, use torch and plain unspool",
     "tf.GradientTape": "use tf.gradients, or torch and plain unspool",
-    "tf.contrib.cudnn_rnn": "use tf.nn.dynamic_rnn with tf.nn.rnn_cell.LSTMCell or GRUCell",
-    "tf.contrib.rnn.LSTMBlockFusedCell": "use tf.nn.dynamic_rnn with tf.contrib.rnn.LSTMBlockCell and time_major=True",
-    "tf.nn.seq2seq": "it is tf.contrib.legacy_seq2seq",
     "tf.nn.rnn_cell.linear": "use tf.layers.dense",
     "tf.contrib.ctc": "its functions are in tf.nn, such as tf.nn.ctc_loss",
-    "tf.pack": "it is tf.stack",
-    "tf.unpack": "it is tf.unstack",
-    "tf.batch_matmul": "it is tf.matmul",
-    "tf.select": "it is tf.where",
-    "tf.scalar_summary": "it is tf.summary.scalar",
-    "tf.histogram_summary": "it is tf.summary.histogram",
-    "tf.merge_summary": "it is tf.summary.merge",
-    "tf.merge_all_summaries": "it is tf.summary.merge_all",
 }
 """What to do without names that many programs use, by how these begin."""
 
@@ -56,7 +33,7 @@ def missing(path: str, name: str, names: Any) -> AttributeError:
     >>> missing("tf.nn", "rellu", ["relu", "elu"])
     AttributeError('unspool.tf1 has no tf.nn.rellu; did you mean tf.nn.relu or tf.nn.elu?')
     """
-    advice = next((advice for prefix, advice in _INSTEAD.items() if f"{path}.{name}".startswith(prefix)), None)
+    advice = _advice(f"{path}.{name}")
     if advice is not None:
         return AttributeError(f"unspool.tf1 has no {path}.{name}; {advice}", name=name, obj=None)
     known = [each for each in names if not each.startswith("_")]
@@ -64,6 +41,14 @@ def missing(path: str, name: str, names: Any) -> AttributeError:
     hint = f"; did you mean {' or '.join(f'{path}.{each}' for each in near)}?" if near else ""
     # With an object of its own, so that Python does not add what it finds near.
     return AttributeError(f"unspool.tf1 has no {path}.{name}{hint}", name=name, obj=None)
+
+
+def _advice(full: str) -> str | None:
+    for old, new in RENAMED.items():
+        if full == old or full.startswith(f"{old}."):
+            inner = full.removeprefix(old)
+            return f"it is {new}{inner if new.replace('.', '').isidentifier() else ''}"
+    return next((advice for prefix, advice in _INSTEAD.items() if full.startswith(prefix)), None)
 
 
 def public(module: ModuleType) -> list[str]:

@@ -1,4 +1,4 @@
-"""`tf.nn`: activations, losses on logits, and recurrent loops."""
+"""`tf.nn`: activations, losses on logits, convolutions, and recurrent loops."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ from unspool.tf1.ops.candidates import (
     learned_unigram_candidate_sampler,
     log_uniform_candidate_sampler,
     uniform_candidate_sampler,
+)
+from unspool.tf1.ops.convolutions import (
+    atrous_conv2d,
+    conv1d,
+    conv2d,
+    conv2d_transpose,
+    conv3d,
+    convolution,
+    depthwise_conv2d,
+    separable_conv2d,
 )
 from unspool.tf1.ops.ctc import collapse_repeated, ctc_loss, ctc_loss_v2
 from unspool.tf1.ops.ctc_decoding import ctc_beam_search_decoder, ctc_beam_search_decoder_v2, ctc_greedy_decoder
@@ -45,6 +55,19 @@ from unspool.tf1.ops.nn import (
     xw_plus_b,
     zero_fraction,
 )
+from unspool.tf1.ops.pooling import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    local_response_normalization,
+    lrn,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    pool,
+)
 from unspool.tf1.ops.sampled_losses import nce_loss, sampled_softmax_loss
 from unspool.tf1.rnn.loops import (
     bidirectional_dynamic_rnn,
@@ -56,16 +79,27 @@ from unspool.tf1.rnn.raw import raw_rnn
 
 __all__ = [
     "all_candidate_sampler",
+    "atrous_conv2d",
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_normalization",
     "bias_add",
     "bidirectional_dynamic_rnn",
     "collapse_repeated",
     "compute_accidental_hits",
+    "conv1d",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "convolution",
     "ctc_beam_search_decoder",
     "ctc_beam_search_decoder_v2",
     "ctc_greedy_decoder",
     "ctc_loss",
     "ctc_loss_v2",
+    "depthwise_conv2d",
     "dropout",
     "dynamic_rnn",
     "elu",
@@ -76,17 +110,25 @@ __all__ = [
     "l2_normalize",
     "leaky_relu",
     "learned_unigram_candidate_sampler",
+    "local_response_normalization",
     "log_sigmoid",
     "log_softmax",
     "log_uniform_candidate_sampler",
+    "lrn",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "moments",
     "nce_loss",
+    "pool",
     "raw_rnn",
     "relu",
     "relu6",
     "rnn_cell",
     "sampled_softmax_loss",
     "selu",
+    "separable_conv2d",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
     "softmax",

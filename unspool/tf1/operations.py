@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from unspool.tf1.dtypes import DType, as_dtype
+from unspool.tf1.dtypes import DType, as_dtype, string
 from unspool.tf1.graph import UNNAMED, get_default_graph
 from unspool.tf1.inference import broadcast, infer
 from unspool.tf1.shapes import Dims, TensorShape
+from unspool.tf1.string_values import Strings, as_bytes, is_text
 from unspool.tf1.tensor import Operators, Tensor
 
 KNOWN = 64
@@ -54,8 +55,8 @@ def apply(
     return made[0] if len(made) == 1 else made
 
 
-FRACTIONS, NUMBERS, TRUTHS = "fractions", "numbers", "truths"
-"""What an operation may be limited to: floats, anything but bool, bool."""
+FRACTIONS, NUMBERS, TRUTHS, SUMMANDS = "fractions", "numbers", "truths", "numbers and strings"
+"""What an operation may be limited to: floats, anything but bool and string, bool, anything but bool."""
 
 
 def elementwise(
@@ -81,8 +82,9 @@ def check_takes(kind: str, tensor: Tensor, takes: str | None) -> None:
     fine = {
         None: True,
         FRACTIONS: dtype.is_floating or dtype.is_complex,
-        NUMBERS: not dtype.is_bool,
+        NUMBERS: not dtype.is_bool and dtype.torch is not None,
         TRUTHS: dtype.is_bool,
+        SUMMANDS: not dtype.is_bool,
     }[takes]
     if not fine:
         raise TypeError(f"{kind} is an operation on {takes}, but {tensor.name} is {dtype.name}; use tf.cast")
@@ -142,21 +144,26 @@ def constant(
     >>> tf.constant([1.0, 2.0]), tf.constant(7, shape=[2, 3]).shape
     (<tf.Tensor 'Const:0' shape=(2,) dtype=float32>, TensorShape([2, 3]))
     """
-    array = as_array(value, None if dtype is None else as_dtype(dtype))
+    wanted = None if dtype is None else as_dtype(dtype)
+    text = wanted is string or (wanted is None and is_text(value))
+    array = as_bytes(value) if text else as_array(value, wanted)
     if shape is not None:
         sizes = tuple(int(each) for each in TensorShape(shape).as_list())  # pyright: ignore[reportArgumentType]
         if verify_shape and array.shape != sizes:
             raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
         array = _filled(array, sizes)
-    kept = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape).copy())
-    kind = as_dtype(dtype) if dtype is not None else as_dtype(kept.dtype)
-    kept = kept.to(kind.torch)
+    if text:
+        kept, kind = Strings.of(array), string
+    else:
+        kept = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape).copy())
+        kind = as_dtype(kept.dtype) if wanted is None else wanted
+        kept = kept.to(kind.torch)
     operation = get_default_graph().add(
         "Const", name, lambda run: run.placed(kept), (), [(kind, tuple(array.shape))], takes_run=True
     )
     operation.constant = kept
     tensor: Tensor = operation.outputs[0]
-    if array.size <= KNOWN:
+    if array.size <= KNOWN and not text:
         tensor.known = array
     return tensor
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from unspool.tf1.session import Run
 
 
-@dataclass(frozen=True)
+Rewrite: TypeAlias = Callable[
+    [Sequence[Operation], Sequence[Tensor | Operation], Collection[Tensor], Collection[Tensor]], list[Operation]
+]
+"""Makes a faster list of operations; see `rnn.chains.joined` for its arguments."""
+
+
+@dataclass(eq=False)
 class _Step:
     operation: Operation
     reads: tuple[int, ...]
@@ -28,6 +34,12 @@ class _Step:
     copied: tuple[tuple[int, int], ...]
     """The places of variables, and of what they were: they change before a gradient is taken."""
 
+    def __post_init__(self) -> None:
+        # What every run asks for.
+        self.function, self.takes_run = self.operation.function, self.operation.takes_run
+        self.write = self.writes[0] if len(self.writes) == 1 else None
+        self.tracks = bool(self.watched or self.copied)
+
 
 class Program:
     """The operations between what is fed and what is fetched.
@@ -38,28 +50,36 @@ class Program:
     Args:
         fetches: tensors, whose values are returned, and operations, which just run.
         fed: the tensors whose values are given.
+        rewrite: takes those that do not depend on any change of a variable.
     """
 
-    def __init__(self, fetches: Sequence[Tensor | Operation], fed: Collection[Tensor]) -> None:
+    def __init__(
+        self, fetches: Sequence[Tensor | Operation], fed: Collection[Tensor], rewrite: Rewrite | None = None
+    ) -> None:
         operations = needed(fetches, fed)
         self.gradients = [each for each in operations if each.watches]
         """The operations that differentiate."""
         self._differentiated = _differentiated(self.gradients)
         watched = {tensor for each in self.gradients for tensor in each.watches}
         early, late = _parted(operations)
+        if rewrite is not None and not self._differentiated and not any(each.watches for each in late):
+            outside = [each for waits in late for each in (*waits.inputs, *waits.control_inputs)]
+            early = rewrite(early, [*fetches, *outside], fed, watched)
         ordered = [*early, *late]
         places: dict[Tensor, int] = {tensor: place for place, tensor in enumerate(fed)}
         for operation in ordered:
             for output in operation.outputs:
                 places.setdefault(output, len(places))
         before = _before_changes(late, watched, len(places))
-        self._size = len(places) + len(before)
+        unread = len(places) + len(before)  # where an operation writes an output that is fed
+        self._size = unread + 1
         self._fed = [(places[each], each, each in watched) for each in fed]
         self._fetched = [places[each] if isinstance(each, Tensor) else None for each in fetches]
         self._early = len(early) if late else -1
         kept = {place for place in self._fetched if place is not None}
         earlier = {**places, **before}
-        self._steps = list(_steps(ordered, places, kept, watched, earlier, len(early)))
+        written = {**places, **dict.fromkeys(fed, unread)}
+        self._steps = list(_steps(ordered, places, written, kept, watched, earlier, len(early)))
 
     def is_differentiated(self, operation: Operation) -> bool:
         """Whether a gradient that this operation takes is itself differentiated."""
@@ -73,24 +93,24 @@ class Program:
         for number, step in enumerate(self._steps):
             if number == self._early:
                 self._keep(values)
-            operation = step.operation
             arguments = [values[place] for place in step.reads]
             try:
-                made = operation.function(run, *arguments) if operation.takes_run else operation.function(*arguments)
+                made = step.function(run, *arguments) if step.takes_run else step.function(*arguments)
             except OpError:
                 raise
             except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError) as error:
-                message = f"{error}\n\t [[node {operation.name} ({operation.type})]]"
-                raise InvalidArgumentError(None, operation, message) from error
-            if len(step.writes) == 1:
-                values[step.writes[0]] = made
+                message = f"{error}\n\t [[node {step.operation.name} ({step.operation.type})]]"
+                raise InvalidArgumentError(None, step.operation, message) from error
+            if step.write is not None:
+                values[step.write] = made
             else:
                 for place, value in zip(step.writes, made or (), strict=True):
                     values[place] = value
-            for place in step.watched:
-                values[place] = _tracked(values[place])
-            for place, copy in step.copied:
-                values[copy] = values[place].clone()
+            if step.tracks:
+                for place in step.watched:
+                    values[place] = _tracked(values[place])
+                for place, copy in step.copied:
+                    values[copy] = values[place].clone()
             for place in step.frees:
                 values[place] = None
         return [None if place is None else values[place] for place in self._fetched]
@@ -144,16 +164,17 @@ def _before_changes(late: Sequence[Operation], watched: Collection[Tensor], free
 def _steps(
     ordered: Sequence[Operation],
     places: Mapping[Tensor, int],
+    written: Mapping[Tensor, int],
     kept: set[int],
     watched: Collection[Tensor],
     earlier: Mapping[Tensor, int],
     early: int,
 ) -> Iterable[_Step]:
-    """Args: `earlier`, the places that the first `early` operations read."""
+    """Args: `written`, the places of outputs; `earlier`, those that the first `early` operations read."""
     last: dict[int, int] = {}
     for number, operation in enumerate(ordered):
         read = earlier if number < early else places
-        for place in (*(read[each] for each in operation.inputs), *(places[each] for each in operation.outputs)):
+        for place in (*(read[each] for each in operation.inputs), *(written[each] for each in operation.outputs)):
             last[place] = number
     dying: dict[int, list[int]] = {}
     for place, number in last.items():
@@ -164,9 +185,9 @@ def _steps(
         yield _Step(
             operation,
             tuple(read[each] for each in operation.inputs),
-            tuple(places[each] for each in operation.outputs),
+            tuple(written[each] for each in operation.outputs),
             tuple(dying.get(number, ())),
-            tuple(places[each] for each in operation.outputs if each in watched),
+            tuple(written[each] for each in operation.outputs if each in watched),
             tuple((places[each], earlier[each]) for each in operation.outputs if earlier[each] != places[each]),
         )
 

@@ -44,6 +44,11 @@ class Draw:
             base = DEFAULT_GRAPH_SEED if graph.seed is None else graph.seed
             self._seed = (base * 1_000_003 + own) % 2**63
 
+    @property
+    def seed(self) -> int | None:
+        """The seed that it draws with; None if there is none."""
+        return self._seed
+
     def generator(self, run: Run) -> torch.Generator | None:
         """The session's generator for this operation; None for torch's own."""
         if self._seed is None:

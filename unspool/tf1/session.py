@@ -11,12 +11,14 @@ import numpy as np
 import torch
 
 from unspool.structure import Structure, describe, flatten, unflatten_as
-from unspool.tf1.errors import FailedPreconditionError
+from unspool.tf1.errors import FailedPreconditionError, InvalidArgumentError
 from unspool.tf1.feeding import as_fed
 from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.program import Program
+from unspool.tf1.rnn.chains import joined
 from unspool.tf1.sparse.tensor import SparseTensor, SparseTensorValue
+from unspool.tf1.string_values import Strings
 from unspool.tf1.tables import noting_lookups
 from unspool.tf1.tensor import Tensor
 
@@ -48,6 +50,7 @@ class Session:
         self.device = torch.get_default_device()
         self.state = State(self.device)
         self._programs: dict[Any, Program] = {}
+        self._partial_runs: dict[str, Any] = {}
         self._closed = False
         self._contexts: list[AbstractContextManager[Any]] = []
 
@@ -71,20 +74,26 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
-        if not self.graph.get_operations():
+        if self.graph.is_empty:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
-        wanted = flatten(fetches)
+        listed = type(fetches) in (list, tuple) and all(isinstance(each, Tensor | Operation) for each in fetches)
+        wanted: list[Any] = list(fetches) if listed else flatten(fetches)
         leaves = [self._element(part) for each in wanted for part in _parts(each)]
         fed = as_fed(self.graph, feed_dict, self.device)
         key = tuple(map(id, leaves)), frozenset(map(id, fed))
-        if key not in self._programs:
-            self._programs[key] = Program(leaves, list(fed))
-        program = self._programs[key]
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = Program(leaves, list(fed), joined)
         with torch.set_grad_enabled(bool(program.gradients)), self._placed(), noting_lookups():
-            values = iter([_as_numpy(value) for value in program(Run(self.state, program), fed)])
+            found = [_as_numpy(value) for value in program(Run(self.state, program), fed)]
+        if listed:
+            return found if type(fetches) is list else tuple(found)
+        values = iter(found)
         return unflatten_as(fetches, [_whole(each, [next(values) for _ in _parts(each)]) for each in wanted])
 
     def _element(self, fetch: Any) -> Tensor | Operation:
+        if isinstance(fetch, Tensor | Operation) and fetch.graph is self.graph:
+            return fetch
         if not isinstance(fetch, str | Operation | Tensor) and not hasattr(fetch, "_as_graph_element"):
             raise TypeError(
                 f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor. "
@@ -103,11 +112,45 @@ class Session:
         names = list(feed_list or ())
         return lambda *values: self.run(fetches, dict(zip(names, values, strict=True)))
 
+    def partial_run_setup(self, fetches: Structure, feeds: Structure = None) -> str:
+        """Prepares a run in several calls, of `partial_run`, and returns its handle.
+
+        Args:
+            fetches: the tensors that will be fetched, each once.
+            feeds: those that will be fed, each once.
+
+        >>> from unspool import tf1 as tf
+        >>> x, y = tf.placeholder(tf.float32), tf.placeholder(tf.float32)
+        >>> first = x + 1.0
+        >>> second = first * y
+        >>> session = tf.Session()
+        >>> handle = session.partial_run_setup([first, second], [x, y])
+        >>> session.partial_run(handle, first, {x: 1.0}), session.partial_run(handle, second, {y: 3.0})
+        (np.float32(2.0), np.float32(6.0))
+        """
+        from unspool.tf1.partial_run import PartialRun
+
+        made = PartialRun(self, fetches, feeds)
+        self._partial_runs[handle := f"{len(self._partial_runs)};{id(made)}"] = made
+        return handle
+
+    def partial_run(self, handle: str, fetches: Structure, feed_dict: Any = None) -> Any:
+        """Computes some of the fetches that were set up, from what was fed and computed so far."""
+        found = self._partial_runs.get(handle)
+        if found is None or found.finished:
+            raise InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
+        return found.run(fetches, feed_dict)
+
     def close(self) -> None:
         """Forgets all values; the session cannot run any more."""
         self._closed = True
         self._programs.clear()
         self.state.clear()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
 
     def as_default(self) -> AbstractContextManager[Session]:
         """A context in which `tensor.eval()` and `operation.run()` use this session."""
@@ -166,6 +209,7 @@ class State:
         self._values: dict[Variable, torch.nn.Parameter] = {}
         self._set: set[Variable] = set()
         self._kept: dict[Any, Any] = {}
+        self._making = threading.RLock()
 
     def is_initialized(self, variable: Variable) -> bool:
         """Whether it has a value."""
@@ -205,11 +249,16 @@ class State:
     def kept(self, key: Any, make: Any) -> Any:
         """What belongs to `key` as long as the session lives, made when first asked for."""
         if key not in self._kept:
-            self._kept[key] = make()
+            with self._making:  # threads that run the same session share what is kept
+                if key not in self._kept:
+                    self._kept[key] = make()
         return self._kept[key]
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Forgets everything, and lets threads go that wait for something in it."""
+        for each in list(self._kept.values()):
+            if hasattr(each, "end"):
+                each.end()
         self._values.clear()
         self._set.clear()
         self._kept.clear()
@@ -301,6 +350,8 @@ def _whole(fetch: Any, values: list[Any]) -> Any:
 def _as_numpy(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return _as_numpy(value.stack()) if hasattr(value, "stack") else value
+    if isinstance(value, Strings):
+        return value.item() if value.dim() == 0 else value.array()
     kept = value.detach().cpu()
     if kept.dtype == torch.bfloat16:  # NumPy has none
         kept = kept.float()

@@ -36,6 +36,16 @@ STOPS = frozenset(
         "FloorDiv",
         "zero_fraction",
         "PyFunc",
+        "ScatterUpdate",
+        "ScatterAdd",
+        "ScatterSub",
+        "ScatterMul",
+        "ScatterDiv",
+        "ScatterMin",
+        "ScatterMax",
+        "ScatterNdUpdate",
+        "ScatterNdAdd",
+        "ScatterNdSub",
         "SparseConcat",
         "CTCGreedyDecoder",
         "CTCBeamSearchDecoder",
@@ -169,7 +179,8 @@ def noting_lookups() -> Generator[None, None, None]:
 
 def look_up(table: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """Rows of a variable."""
-    if places.numel() and (int(places.min()) < 0 or int(places.max()) >= len(table)):
+    least, most = (0, 0) if not places.numel() else (each.item() for each in places.aminmax())
+    if least < 0 or most >= len(table):
         outside = places[(places < 0) | (places >= len(table))].reshape(-1)[0].item()
         raise ValueError(f"indices = {outside} is not in [0, {len(table)})")
     flat = places.reshape(-1)
@@ -193,6 +204,10 @@ class SlicedGradient:
         self, table: torch.Tensor, how: Rows, parts: list[tuple[torch.Tensor, torch.Tensor]], *, passed: bool
     ) -> None:
         zeros = len(table) if passed or not parts else int(how.looped)
+        if not zeros and len(parts) == 1:
+            (places, self.rows), kind = parts[0], how.numbers.torch
+            self.places = places.to(kind)
+            return
         numbers = torch.arange(zeros, device=table.device)
         places = [numbers, *(each for each, _ in parts)]
         self.places = torch.cat([each.to(how.numbers.torch) for each in places])

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from unspool.tf1.dtypes import DType
+from unspool.tf1.errors import OutOfRangeError
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.program import needed
 from unspool.tf1.shapes import Dims, TensorShape, described, fit
+from unspool.tf1.string_values import Strings
 from unspool.tf1.tensor import Operators, Tensor
 
 if TYPE_CHECKING:
@@ -32,8 +33,17 @@ class GraphKeys:
     SUMMARIES = "summaries"
     GLOBAL_STEP = "global_step"
     MODEL_VARIABLES = "model_variables"
+    SAVEABLE_OBJECTS = "saveable_objects"
     METRIC_VARIABLES = "metric_variables"
     MOVING_AVERAGE_VARIABLES = "moving_average_variables"
+    TABLE_INITIALIZERS = "table_initializer"
+    QUEUE_RUNNERS = "queue_runners"
+    SAVERS = "savers"
+    INIT_OP = "init_op"
+    LOCAL_INIT_OP = "local_init_op"
+    READY_OP = "ready_op"
+    SUMMARY_OP = "summary_op"
+    EVAL_STEP = "eval_step"
 
 
 class Variable(Operators):
@@ -178,6 +188,19 @@ class Variable(Operators):
         """A tensor that, when it is computed, subtracts from the variable, and is its new value."""
         return self._assignment("AssignSub", delta, torch.sub, name)
 
+    def count_up_to(self, limit: int) -> Tensor:
+        """The value of a counter, which is one more afterwards; `OutOfRangeError` in a run at the limit."""
+
+        def count(run: Run) -> torch.Tensor:
+            value = run.state.value_of(self).detach().clone()
+            if int(value) >= limit:
+                raise OutOfRangeError(None, self.op, f"Reached limit of {limit}")
+            run.state.assign(self, value + 1)
+            return value
+
+        outputs = [(self.dtype, self.dims)]
+        return apply("CountUpTo", count, outputs=outputs, takes_run=True, effect=True, changes=(self,))
+
     def _assignment(
         self, kind: str, value: Any, change: Callable[[Any, Any], Any], name: str | None = None, reads: bool = True
     ) -> Tensor:
@@ -209,8 +232,7 @@ class Variable(Operators):
         """Its value in the default session, or in the one given."""
         return self._value.eval(session=session)
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -330,7 +352,7 @@ def report_uninitialized_variables(var_list: Sequence[Variable] | None = None) -
 
     asked = list(global_variables() if var_list is None else var_list)
 
-    def report(run: Run) -> Any:
-        return np.array([each.op.name.encode() for each in asked if not run.state.is_initialized(each)], object)
+    def report(run: Run) -> Strings:
+        return Strings.of([each.op.name for each in asked if not run.state.is_initialized(each)])
 
     return apply("ReportUninitializedVariables", report, outputs=[(string, (None,))], takes_run=True)

@@ -288,7 +288,7 @@ class AttentionWrapper(RNNCellWrapper):
         numbered = _Numbered()
         for named in inside:
             yield f"{numbered('memory_layer')}/kernel", named[0][1]
-        for name, weight in variables_of(self.cell):
+        for name, weight in (*variables_of(self.cell_input_fn), *variables_of(self.cell)):
             yield f"{self.name}/{name}", weight
         for mechanism, named in zip(self.mechanisms, inside, strict=True):
             scope = numbered(mechanism.name)

@@ -5,16 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1 import seq2seq
-from unspool.tf1.contrib import crf, framework, layers, legacy_seq2seq, rnn
+from unspool.tf1.contrib import (
+    crf,
+    cudnn_rnn,
+    data,
+    distributions,
+    framework,
+    layers,
+    learn,
+    legacy_seq2seq,
+    lookup,
+    losses,
+    rnn,
+    slim,
+    tensorboard,
+    training,
+)
 from unspool.tf1.namespace import missing
 
 __all__ = [
     "crf",
+    "cudnn_rnn",
+    "data",
+    "distributions",
     "framework",
     "layers",
+    "learn",
     "legacy_seq2seq",
+    "lookup",
+    "losses",
     "rnn",
     "seq2seq",
+    "slim",
+    "tensorboard",
+    "training",
 ]
 
 

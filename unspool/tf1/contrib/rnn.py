@@ -21,6 +21,34 @@ from unspool.tf1.rnn.cells import (
     OutputProjectionWrapper,
     ResidualWrapper,
 )
+from unspool.tf1.rnn.contrib import (
+    AttentionCellWrapper,
+    BidirectionalGridLSTMCell,
+    CompiledWrapper,
+    Conv1DLSTMCell,
+    Conv2DLSTMCell,
+    Conv3DLSTMCell,
+    ConvLSTMCell,
+    CoupledInputForgetGateLSTMCell,
+    GLSTMCell,
+    GridLSTMCell,
+    GRUBlockCell,
+    GRUBlockCellV2,
+    IntersectionRNNCell,
+    LayerNormBasicLSTMCell,
+    LayerRNNCell,
+    LSTMBlockCell,
+    NASCell,
+    PhasedLSTMCell,
+    TimeFreqLSTMCell,
+    UGRNNCell,
+)
+from unspool.tf1.rnn.fused import (
+    FusedRNNCell,
+    FusedRNNCellAdaptor,
+    LSTMBlockFusedCell,
+    TimeReversedFusedRNN,
+)
 from unspool.tf1.rnn.loops import (
     static_bidirectional_rnn,
     static_rnn,
@@ -31,32 +59,49 @@ from unspool.tf1.rnn.stacks import (
 )
 
 __all__ = [
+    "AttentionCellWrapper",
     "BasicLSTMCell",
     "BasicRNNCell",
+    "BidirectionalGridLSTMCell",
+    "CompiledWrapper",
+    "Conv1DLSTMCell",
+    "Conv2DLSTMCell",
+    "Conv3DLSTMCell",
+    "ConvLSTMCell",
+    "CoupledInputForgetGateLSTMCell",
     "DeviceWrapper",
     "DropoutWrapper",
     "EmbeddingWrapper",
+    "FusedRNNCell",
+    "FusedRNNCellAdaptor",
+    "GLSTMCell",
     "GRUBlockCell",
+    "GRUBlockCellV2",
     "GRUCell",
+    "GridLSTMCell",
     "HighwayWrapper",
     "InputProjectionWrapper",
+    "IntersectionRNNCell",
     "LSTMBlockCell",
+    "LSTMBlockFusedCell",
     "LSTMCell",
     "LSTMStateTuple",
+    "LayerNormBasicLSTMCell",
+    "LayerRNNCell",
     "MultiRNNCell",
+    "NASCell",
     "OutputProjectionWrapper",
+    "PhasedLSTMCell",
     "RNNCell",
     "ResidualWrapper",
+    "TimeFreqLSTMCell",
+    "TimeReversedFusedRNN",
+    "UGRNNCell",
     "stack_bidirectional_dynamic_rnn",
     "stack_bidirectional_rnn",
     "static_bidirectional_rnn",
     "static_rnn",
 ]
-
-LSTMBlockCell = LSTMCell
-"""The same numbers as `LSTMCell`, under the same names."""
-GRUBlockCell = GRUCell
-"""The same numbers as `GRUCell`, under the same names."""
 
 
 def __getattr__(name: str) -> Any:

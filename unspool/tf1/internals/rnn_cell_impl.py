@@ -9,7 +9,7 @@ from unspool.tf1.operations import as_tensor
 from unspool.tf1.ops.joining import concat
 from unspool.tf1.ops.math import add
 from unspool.tf1.ops.products import matmul
-from unspool.tf1.rnn.cell import RNNCell
+from unspool.tf1.rnn.contrib import LayerRNNCell
 from unspool.tf1.scopes import get_variable
 from unspool.tf1.tensor import Tensor
 
@@ -24,8 +24,6 @@ __all__ = [
 ]
 
 _WEIGHTS_VARIABLE_NAME, _BIAS_VARIABLE_NAME = "kernel", "bias"
-
-LayerRNNCell = RNNCell
 
 
 def _linear(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from unspool.flags import checks_flags
@@ -178,6 +179,31 @@ class Layer:
             )
 
 
+def as_function(kind: Callable[..., Layer], name: str, what: str, *, shares: bool = True) -> Callable[..., Any]:
+    """A layer as a function, which makes one and calls it: the inputs come first, then the layer's own arguments.
+
+    Args:
+        kind: the layer's class.
+        name: the function's.
+        what: its docstring.
+        shares: whether it has variables, so that there is `reuse`, and a name is the scope's as it is.
+    """
+    own = [each for each in inspect.signature(kind).parameters.values() if each.kind is not each.VAR_KEYWORD]
+    ends = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in ("inputs", "reuse")]
+    signature = inspect.Signature([ends[0], *own, *([ends[1].replace(default=None)] if shares else [])])
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = dict(signature.bind(*args, **kwargs).arguments)
+        inputs, reuse = given.pop("inputs"), given.pop("reuse", None)
+        scope = {"_scope": given.get("name"), "_reuse": reuse} if shares else {}
+        return kind(**given, **scope)(inputs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = what
+    call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    return call
+
+
 def is_true(flag: Any) -> bool | None:
     """What a flag such as `training` says before anything runs; None if it is a tensor, whose value is not known."""
     if isinstance(flag, Operators):
@@ -194,7 +220,7 @@ def listed(axes: Any) -> Sequence[int]:
 def _snake_case(name: str) -> str:
     """The name of a class as that of a scope.
 
-    >>> _snake_case("BatchNormalization")
-    'batch_normalization'
+    >>> _snake_case("BatchNormalization"), _snake_case("Conv2DTranspose")
+    ('batch_normalization', 'conv2d_transpose')
     """
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)).lower()
+    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)).lower()

@@ -12,7 +12,7 @@ from unspool.flags import checks_flags
 from unspool.tf1.initializers import zeros_initializer
 from unspool.tf1.layers.base import Layer, is_true
 from unspool.tf1.operations import apply, as_tensor
-from unspool.tf1.ops.array import identity, reshape
+from unspool.tf1.ops.array import identity, reshape, transpose
 from unspool.tf1.ops.math import matmul
 from unspool.tf1.ops.nn import bias_add
 from unspool.tf1.ops.nn import dropout as drop
@@ -203,15 +203,27 @@ def dropout(
 
 
 class Flatten(Layer):
-    """All axes but the first as one."""
+    """All axes but the first as one; of inputs with channels first, these come last in a row.
+
+    Args:
+        data_format: "channels_last" or "channels_first".
+        more: see `Layer`.
+    """
 
     least_rank = 1
+
+    def __init__(self, data_format: str = "channels_last", **more: Any) -> None:
+        super().__init__(**more)
+        self.data_format = data_format
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The input in rows."""
         dims = inputs.dims
         if dims is None:
             raise ValueError(f"inputs must have a known number of axes, but {inputs!r} has not")
+        if self.data_format == "channels_first" and len(dims) > 2:
+            inputs = transpose(inputs, [0, *range(2, len(dims)), 1])
+            dims = inputs.dims
         rows, rest = dims[0], dims[1:]
         if None not in rest:
             return reshape(inputs, [-1 if rows is None else rows, math.prod(int(each) for each in rest)])
@@ -222,11 +234,11 @@ def _rows(x: torch.Tensor) -> torch.Tensor:
     return x.reshape(x.shape[0], -1)
 
 
-def flatten(inputs: Any, name: str | None = None) -> Any:
-    """All axes but the first as one.
+def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Any:
+    """All axes but the first as one; "channels_first" if channels come first, and are to be last in a row.
 
     >>> from unspool import tf1 as tf
     >>> tf.layers.flatten(tf.placeholder(tf.float32, [None, 3, 4])).shape
     TensorShape([None, 12])
     """
-    return Flatten(name=name)(inputs)
+    return Flatten(name=name, data_format=data_format)(inputs)

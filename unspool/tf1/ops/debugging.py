@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from unspool.tf1.dtypes import as_dtype
+from unspool.tf1.dtypes import as_dtype, string
+from unspool.tf1.errors import of_python
 from unspool.tf1.operations import apply, as_tensor
+from unspool.tf1.string_values import Strings, is_text
 
 __all__ = [
     "py_func",
@@ -68,7 +70,8 @@ def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: b
         name: the operation's name.
 
     Raises:
-        InvalidArgumentError: in a run, if it returns other dtypes, or not as many arrays.
+        InvalidArgumentError: in a run, if it returns other dtypes, or not as many arrays, or raises `ValueError` or
+            `TypeError`. Other errors of the function are `UnknownError`s, but `StopIteration` is `OutOfRangeError`.
 
     >>> from unspool import tf1 as tf
     >>> tf.Session().run(tf.py_func(np.sort, [tf.constant([3, 1, 2])], tf.int32))
@@ -78,15 +81,18 @@ def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: b
     kinds = [as_dtype(each) for each in (Tout if several else [Tout])]
 
     def call(run: Any, *values: torch.Tensor) -> Any:
-        made = func(*(each.detach().cpu().numpy() for each in values))
+        try:
+            made = func(*(_as_argument(each) for each in values))
+        except Exception as error:
+            raise of_python(error) from error
         arrays = [] if made is None else list(made) if isinstance(made, list | tuple) else [made]
         if len(arrays) != len(kinds):
             raise ValueError(f"{_called(func)} returned {len(arrays)} values, but Tout has {len(kinds)}")
         found: list[torch.Tensor] = []
         for place, (each, kind) in enumerate(zip(arrays, kinds, strict=True)):
-            value = torch.from_numpy(np.array(each))
-            if value.dtype != kind.torch:
-                given = as_dtype(value.dtype).name
+            value = Strings.of(each) if is_text(each) or kind is string else torch.from_numpy(np.array(each))
+            if isinstance(value, Strings) != (kind is string) or (kind is not string and value.dtype != kind.torch):
+                given = "string" if isinstance(value, Strings) else as_dtype(value.dtype).name
                 raise ValueError(f"{place}-th value returned by {_called(func)} is {given}, but expects {kind.name}")
             found.append(value.to(run.state.device))
         return found[0] if len(found) == 1 else found
@@ -94,6 +100,13 @@ def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: b
     outputs = [(kind, None) for kind in kinds]
     made = apply("PyFunc", call, *inp, name=name, outputs=outputs, takes_run=True)
     return [made] if several and len(kinds) == 1 else made
+
+
+def _as_argument(value: torch.Tensor) -> Any:
+    """A value as the function takes it: an array, or the bytes of a single string."""
+    if isinstance(value, Strings):
+        return value.array()[()]
+    return value.detach().cpu().numpy()
 
 
 def _called(func: Any) -> str:

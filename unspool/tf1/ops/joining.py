@@ -45,6 +45,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
         where = axis % (len(dims) + 1)
         dims = (*dims[:where], len(given), *dims[where:])
     made = apply("Pack", lambda *each: torch.stack(each, axis), *given, name=name, outputs=[(given[0].dtype, dims)])
+    made.op.attributes = {"axis": axis}
     clear = axis == 0 and inner is not None and None not in inner
     if clear and made.known is None and any(each.known is not None for each in given):
         made.known = np.stack([_partly(each, inner) for each in given])
@@ -89,7 +90,9 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
     if count == 0:
         return []
     made = apply("Unpack", compute, given, name=name, outputs=[(given.dtype, dims)] * count)
-    return [made] if isinstance(made, Tensor) else made
+    parts = [made] if isinstance(made, Tensor) else made
+    parts[0].op.attributes = {"axis": axis}
+    return parts
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Any:
@@ -117,6 +120,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
         name=name,
         outputs=[(given[0].dtype, _joined([each.dims for each in given], where))],
     )
+    made.op.attributes = {"axis": where}
     if made.known is None and all(each.known is not None for each in given):
         made.known = np.concatenate([np.asarray(each.known, object) for each in given], where)
     return made
@@ -185,7 +189,9 @@ def _cut(value: Any, axis: int, count: int, lengths: Any, name: str) -> list[Any
         dims = [(*given.dims[:where], each, *given.dims[where + 1 :]) for each in sizes]
     kind = "Split" if lengths is None else "SplitV"
     made = apply(kind, compute, given, *fed, name=name, outputs=[(given.dtype, each) for each in dims])
-    return [made] if isinstance(made, Tensor) else made
+    parts = [made] if isinstance(made, Tensor) else made
+    parts[0].op.attributes = {"axis": axis}
+    return parts
 
 
 def _lengths(length: Dim, count: int, lengths: Sequence[int] | None) -> list[Dim]:

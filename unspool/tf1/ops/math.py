@@ -9,7 +9,7 @@ import torch
 
 from unspool.tf1.dtypes import DType, as_dtype, bool_, float32, float64, int32, int64
 from unspool.tf1.indexed_slices import IndexedSlices
-from unspool.tf1.operations import FRACTIONS, NUMBERS, TRUTHS, apply, as_tensor, elementwise, same_dtype
+from unspool.tf1.operations import FRACTIONS, NUMBERS, SUMMANDS, TRUTHS, apply, as_tensor, elementwise, same_dtype
 from unspool.tf1.ops.making import binary as binary
 from unspool.tf1.ops.making import unary as unary
 from unspool.tf1.ops.products import matmul as matmul
@@ -155,7 +155,7 @@ is_inf = unary("IsInf", torch.isinf, "Whether each is infinite.", FRACTIONS, boo
 is_finite = unary("IsFinite", torch.isfinite, "Whether each is finite.", FRACTIONS, bool_)
 logical_not = unary("LogicalNot", torch.logical_not, "Whether each is false.", TRUTHS)
 
-add = binary("Add", torch.add, "The sums.", NUMBERS)
+add = binary("Add", torch.add, "The sums; of strings, these joined.", SUMMANDS)
 subtract = binary("Sub", torch.sub, "The differences.", NUMBERS)
 multiply = binary("Mul", torch.mul, "The products, element by element.", NUMBERS)
 realdiv = binary("RealDiv", _realdiv, "The quotients.")
@@ -309,11 +309,14 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     )
 
 
+_norms: Callable[..., list[torch.Tensor]] = getattr(torch, "_foreach_norm")  # noqa: B009 (pyright knows no private names)
+
+
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
     """The Euclidean norm of several tensors together; None among them is left out."""
     # Rows that were read twice count twice, as in TensorFlow: they are not added up first.
     given = [as_tensor(each.values if isinstance(each, IndexedSlices) else each) for each in t_list if each is not None]
-    norm = lambda *values: torch.linalg.vector_norm(torch.stack([_norm(each, None, False) for each in values]))  # noqa: E731
+    norm = lambda *values: torch.linalg.vector_norm(torch.stack(_norms(values)))  # noqa: E731
     return apply("global_norm", norm, *given, name=name, outputs=[(given[0].dtype, ())])
 
 
@@ -330,16 +333,18 @@ def clip_by_global_norm(
     norm = global_norm(t_list) if use_norm is None else as_tensor(use_norm)
     bound = as_tensor(clip_norm, norm.dtype)
 
-    def clip(value: torch.Tensor, norm: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
+    def scale(norm: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
         # Dividing by what is not finite makes the result not a number, as in TensorFlow, rather than zero.
-        return value * (bound / torch.maximum(norm, bound) + (norm - norm))
+        return bound / torch.maximum(norm, bound) + (norm - norm)
+
+    factor = apply("clip_by_global_norm", scale, norm, bound, outputs=_like(norm), name=name)
 
     def clipped(each: Any) -> Any:
         if each is None:
             return None
         if isinstance(each, IndexedSlices):
             return IndexedSlices(clipped(each.values), each.indices, each.dense_dims)
-        return apply("clip_by_global_norm", clip, each, norm, bound, outputs=_like(each), name=name)
+        return apply("clip_by_global_norm", torch.mul, each, factor, outputs=_like(each), name=name)
 
     return [clipped(each) for each in t_list], norm
 

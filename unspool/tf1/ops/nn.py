@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,14 +106,15 @@ def l2_loss(t: Any, name: str | None = None) -> Any:
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
-    """A tensor with a vector added to every entry along its last axis."""
-    if data_format not in (None, "NHWC"):
-        raise ValueError(f"data_format {data_format!r} is not supported; the channels are the last axis")
+    """A tensor with a vector added along its channels: its last axis, or with "NCHW" and the like its second."""
+    if data_format is not None and not re.fullmatch(r"N(D?H?W?C|CD?H?W?)", data_format):
+        raise ValueError(f"data_format must be of the form `N...C` or `NC...`, but is {data_format!r}")
+    axis = 1 if data_format is not None and data_format.startswith("NC") else -1
 
     def compute(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        if b.dim() != 1 or x.shape[-1:] != b.shape:
-            raise ValueError(f"Must provide as many biases as the last dimension: {list(b.shape)} vs. {list(x.shape)}")
-        return x + b
+        if b.dim() != 1 or x.dim() < 2 or x.shape[axis] != b.shape[0]:
+            raise ValueError(f"Must provide as many biases as there are channels: {list(b.shape)} vs. {list(x.shape)}")
+        return x + (b if axis == -1 else b.reshape(-1, *[1] * (x.dim() - 2)))
 
     if isinstance(value, torch.Tensor) or isinstance(bias, torch.Tensor):
         return apply("BiasAdd", compute, value, bias)
@@ -121,7 +123,8 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     if added.dims is not None and len(added.dims) != 1:
         raise ValueError(f"BiasAdd: Shape must be rank 1, but that of the bias is {described(added.dims)}")
     if dims is not None and added.dims is not None:
-        dims = (*dims[:-1], *merged(dims[-1:], added.dims))
+        place = axis % len(dims)
+        dims = (*dims[:place], *merged(dims[place : place + 1], added.dims), *dims[place + 1 :])
     return apply("BiasAdd", compute, given, added, name=name, outputs=[(given.dtype, dims)])
 
 
@@ -194,7 +197,8 @@ def sparse_softmax_cross_entropy_with_logits(
         if scores.shape[:-1] != classes.shape:
             raise ValueError(f"labels of shape {list(classes.shape)} do not fit logits of shape {list(scores.shape)}")
         wide = scores.shape[-1]
-        if classes.numel() and not (int(classes.min()) >= 0 and int(classes.max()) < wide):
+        least, most = (0, 0) if not classes.numel() else (each.item() for each in classes.aminmax())
+        if least < 0 or most >= wide:
             outside = classes[(classes < 0) | (classes >= wide)].reshape(-1)[0].item()
             raise ValueError(f"Received a label value of {outside} which is outside the valid range of [0, {wide})")
         flat = F.cross_entropy(scores.reshape(-1, wide), classes.reshape(-1).long(), reduction="none")
@@ -241,11 +245,9 @@ def softmax_cross_entropy_with_logits_v2(
 
 def _soft_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None, *, held: bool) -> Any:
     def compute(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        # TensorFlow's gradient is softmax - labels whatever the labels sum to, as that of this is.
-        scores, wanted = torch.broadcast_tensors(scores, wanted)
-        low = scores - scores.detach().amax(axis, True)
-        total, weight = low.logsumexp(axis), wanted.sum(axis)
-        return total + (weight - 1) * total.detach() - (wanted * low).sum(axis)
+        if scores.shape != wanted.shape:
+            scores, wanted = torch.broadcast_tensors(scores, wanted)
+        return _SoftCrossEntropy.apply(scores, wanted, axis)  # pyright: ignore[reportUnknownMemberType, reportReturnType]
 
     scores, wanted = as_tensor(logits), as_tensor(labels)
     check_takes("softmax_cross_entropy_with_logits", scores, FRACTIONS)
@@ -254,6 +256,23 @@ def _soft_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None, *
     dims = reduced("softmax_cross_entropy_with_logits", shape, axis, False)
     outputs = [(scores.dtype, dims)]
     return apply("softmax_cross_entropy_with_logits", compute, scores, wanted, name=name, outputs=outputs)
+
+
+class _SoftCrossEntropy(torch.autograd.Function):
+    """`-sum(labels * log_softmax(logits))`, with TensorFlow's gradient by the logits, whatever the labels sum to."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: torch.Tensor, wanted: torch.Tensor, axis: int) -> torch.Tensor:
+        ctx.save_for_backward(scores, wanted)
+        ctx.axis = axis
+        return -(wanted * scores.log_softmax(axis)).sum(axis)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        scores, wanted = ctx.saved_tensors
+        each, (by_scores, by_wanted, _) = grad.unsqueeze(ctx.axis), ctx.needs_input_grad
+        d_scores = each * (scores.softmax(ctx.axis) - wanted) if by_scores else None
+        return d_scores, -each * scores.log_softmax(ctx.axis) if by_wanted else None, None
 
 
 def sigmoid_cross_entropy_with_logits(

@@ -27,6 +27,7 @@ from unspool.tf1.tensor import Operators, Tensor
 __all__ = [
     "argmax",
     "argmin",
+    "cumprod",
     "cumsum",
     "norm",
     "reduce_all",
@@ -195,6 +196,25 @@ def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False
         return total.flip(axis) if reverse else total
 
     return apply("Cumsum", compute, x, name=name)
+
+
+def cumprod(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+    """The products of all up to each, along an axis.
+
+    >>> from unspool import tf1 as tf
+    >>> tf.Session().run(tf.cumprod([2, 3, 4], exclusive=True))
+    array([1, 2, 6], dtype=int32)
+    """
+
+    def compute(value: torch.Tensor) -> torch.Tensor:
+        turned = value.flip(axis) if reverse else value
+        if exclusive and value.shape[axis]:
+            before = turned.narrow(axis, 0, value.shape[axis] - 1)
+            turned = torch.cat([torch.ones_like(turned.narrow(axis, 0, 1)), before], axis)
+        product = turned.cumprod(axis, dtype=value.dtype)
+        return product.flip(axis) if reverse else product
+
+    return apply("Cumprod", compute, x, name=name)
 
 
 def norm(

@@ -12,11 +12,12 @@ import torch
 from unspool.cells.like import snake_case
 from unspool.flags import checks_flags
 from unspool.sizes import shape_of
-from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.structure import Containers, Structure, describe, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape, zeros
+from unspool.tf1.rnn.chains import CellCall, noted
 from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
@@ -220,9 +221,13 @@ class ModuleCell(RNNCell):
         rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
         kind = flatten(state)[0].dtype if flatten(state) else flatten(inputs)[0].dtype
         outputs, new_state = sized(self.output_size, (rows,), kind), state_like(state)
-        return run_module(
+        made = run_module(
             self.name, [bound], lambda modules, x, s: modules[0](x, s), (inputs, state), (outputs, new_state)
         )
+        operation = as_flow(flatten(made)[0]).op
+        output, after = made
+        noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
+        return made
 
 
 def _packed(sizes: Any, state: Any) -> Structure:
@@ -271,23 +276,26 @@ def run_module(
     around = [bound.inputs for bound in bounds]
     variables = list(dict.fromkeys(each for bound in bounds for each in bound.variables))
 
+    given, made = Containers(arguments), Containers(results)
+    there = [leaf is not None for leaf in flatten(arguments)]
+
     def compute(run: Run, *values: Any) -> Any:
         for variable in variables:
             run.state.value_of(variable)  # or an error that names it
-        given, rest = iter(values[: len(leaves)]), list(values[len(leaves) :])
+        remaining, rest = iter(values), list(values[len(leaves) :])
         modules: list[Any] = []
         for bound, needed in zip(bounds, around, strict=True):
             modules.append(run.module(bound, rest[: len(needed)]))
             rest = rest[len(needed) :]
-        filled = unflatten_as(arguments, [None if leaf is None else next(given) for leaf in flatten(arguments)])
-        made = flatten(function(modules, run, *filled) if takes_run else function(modules, *filled))
-        return made[0] if len(made) == 1 else made
+        filled = given.fill([next(remaining) if each else None for each in there])
+        found = made.leaves(function(modules, run, *filled) if takes_run else function(modules, *filled))
+        return found[0] if len(found) == 1 else found
 
     outputs = [(leaf.dtype, () if isinstance(leaf, TensorArray) else leaf.dims) for leaf in flatten(results)]
     inputs = [*leaves, *(tensor for group in around for tensor in group)]
     read = together([whole(inputs), *(bound.reads for bound in bounds)], looped=loops)
-    made = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables, reads=read)
-    flows = [made] if isinstance(made, Tensor) else made
+    flow = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables, reads=read)
+    flows = [flow] if isinstance(flow, Tensor) else flow
     flows[0].op.modules = tuple(bounds)
     pairs = zip(flatten(results), flows, strict=True)
     return unflatten_as(results, [like.with_flow(x) if isinstance(like, TensorArray) else x for like, x in pairs])
@@ -303,14 +311,28 @@ def as_flow(leaf: Any) -> Tensor:
     return leaf.flow if isinstance(leaf, TensorArray) else as_tensor(leaf)
 
 
-def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None) -> Bound:
-    """The module of any cell, built for one step's symbolic `inputs`, its variables below the current scope."""
+def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None, any_output: bool = False) -> Bound:
+    """The module of any cell, built for one step's symbolic `inputs`, its variables below the current scope.
+
+    Args:
+        cell: the cell.
+        inputs, state: what a step reads.
+        scope: around the variables.
+        any_output: whether the cell may put out another structure than its `output_size` says.
+
+    Raises:
+        ValueError: if it does so and may not.
+    """
     bound = module_of(cell)
     if scope is None:
         bound.build(inputs, state, getattr(cell, "reuse", None))
     else:
         with variable_scope(scope):
             bound.build(inputs, state, getattr(cell, "reuse", None))
+    if isinstance(bound.module, Traced) and not any_output and not bound.module.puts_out_what_it_says():
+        raise ValueError(
+            f"the cell's output is {describe(bound.module.output)}, but its output_size is {cell.output_size!r}"
+        )
     _probe(bound, inputs, state)
     return bound
 

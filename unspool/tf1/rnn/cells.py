@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import unspool
+from unspool.structure import Structure
 from unspool.tf1.rnn.cell import ModuleCell
 
 
@@ -41,44 +44,66 @@ class MultiRNNCell(ModuleCell):
 
     kind = unspool.MultiRNNCell
 
+    def __init__(self, cells: Any, state_is_tuple: bool = True) -> None:
+        super().__init__(cells, state_is_tuple)
+        self._cells: list[Any] = list(cells)
 
-class DropoutWrapper(ModuleCell):
+    def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
+        """A tuple of each cell's own zero state, or one tensor of zeros."""
+        if not self.module.state_is_tuple:
+            return super().zero_state(batch_size, dtype)
+        return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
+
+
+class WrapperCell(ModuleCell):
+    """A cell around one whose state is its own."""
+
+    def __init__(self, cell: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(cell, *args, **kwargs)
+        self._cell = cell
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
+        """That of the cell inside."""
+        return self._cell.zero_state(batch_size, dtype)
+
+
+class DropoutWrapper(WrapperCell):
     """`unspool.DropoutWrapper` in the graph; a keep probability may be a placeholder."""
 
     kind = unspool.DropoutWrapper
 
 
-class ResidualWrapper(ModuleCell):
+class ResidualWrapper(WrapperCell):
     """`unspool.ResidualWrapper` in the graph."""
 
     kind = unspool.ResidualWrapper
 
 
-class DeviceWrapper(ModuleCell):
+class DeviceWrapper(WrapperCell):
     """`unspool.DeviceWrapper` in the graph."""
 
     kind = unspool.DeviceWrapper
 
 
-class InputProjectionWrapper(ModuleCell):
+class InputProjectionWrapper(WrapperCell):
     """`unspool.InputProjectionWrapper` in the graph."""
 
     kind = unspool.InputProjectionWrapper
 
 
-class OutputProjectionWrapper(ModuleCell):
+class OutputProjectionWrapper(WrapperCell):
     """`unspool.OutputProjectionWrapper` in the graph."""
 
     kind = unspool.OutputProjectionWrapper
 
 
-class EmbeddingWrapper(ModuleCell):
+class EmbeddingWrapper(WrapperCell):
     """`unspool.EmbeddingWrapper` in the graph."""
 
     kind = unspool.EmbeddingWrapper
 
 
-class HighwayWrapper(ModuleCell):
+class HighwayWrapper(WrapperCell):
     """`unspool.HighwayWrapper` in the graph."""
 
     kind = unspool.HighwayWrapper

@@ -10,13 +10,17 @@ import torch
 import unspool
 from unspool.cells.like import assert_like_rnncell
 from unspool.flags import checks_flags
+from unspool.loops.arguments import check_parallel_iterations
+from unspool.sizes import shape_of
 from unspool.structure import Structure, check_namedtuples, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype, int32
 from unspool.tf1.functions import Like
-from unspool.tf1.operations import as_tensor
+from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape
 from unspool.tf1.ops.math import cast
-from unspool.tf1.rnn.cell import as_leaf, bound_cell, run_module, sized, state_like
+from unspool.tf1.rnn.cell import RNNCell, as_leaf, bound_cell, run_module, sized, state_like
+from unspool.tf1.rnn.modules import Bound, Traced, as_sizes
+from unspool.tf1.rnn.running import BothWays, Looped
 from unspool.tf1.scopes import variable_scope
 from unspool.tf1.shapes import Dim, Dims, compatible, described
 from unspool.tf1.tensor import Tensor
@@ -61,26 +65,33 @@ def dynamic_rnn(
     """
     assert_like_rnncell("cell", cell)
     with variable_scope(scope or "rnn"):
-        sequences = _Sequences(inputs, sequence_length, time_major)
-        state, kind = _state(cell, initial_state, dtype, sequences)
-        sequences.check()
-        bound = bound_cell(cell, sequences.step, state)
-        options = dict(parallel_iterations=_iterations(parallel_iterations), swap_memory=bool(swap_memory))
+        return loop(cell, inputs, sequence_length, initial_state, dtype, time_major, parallel_iterations, swap_memory)
 
-        def run(modules: list[Any], x: Structure, lengths: Any, s: Structure) -> Any:
-            return unspool.dynamic_rnn(
-                modules[0],
-                x,
-                lengths,
-                s,
-                kind.torch,
-                time_major=time_major,
-                **options,  # pyright: ignore[reportArgumentType]
-            )
 
-        results = sized(cell.output_size, sequences.axes, kind), state_like(state)
-        given = sequences.inputs, sequences.lengths, state
-        return run_module("dynamic_rnn", [bound], run, given, results, loops=True)
+def loop(
+    cell: Any,
+    inputs: Structure,
+    sequence_length: Any,
+    initial_state: Structure,
+    dtype: Any,
+    time_major: bool,
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+) -> tuple[Structure, Structure]:
+    """`dynamic_rnn` in the current scope."""
+    sequences = _Sequences(inputs, sequence_length, time_major)
+    state, kind = _state(cell, initial_state, dtype, sequences)
+    sequences.check()
+    bound = bound_cell(cell, sequences.step, state)
+    fixed = bound.fixed
+    looped = _loop("rnn", kind, time_major, parallel_iterations, swap_memory)
+
+    def run(modules: list[Any], x: Structure, lengths: Any, s: Structure) -> Any:
+        return looped(modules[0], x, lengths, s, fixed=fixed)
+
+    results = sized(cell.output_size, sequences.axes, kind), state_like(state)
+    given = sequences.inputs, sequences.lengths, state
+    return run_module("dynamic_rnn", [bound], run, given, results, loops=True)
 
 
 @checks_flags
@@ -118,27 +129,14 @@ def bidirectional_dynamic_rnn(
                 bounds.append(bound_cell(cell, sequences.step, state))
                 states.append((state, kind))
         kind = states[0][1]
-        options = dict(parallel_iterations=_iterations(parallel_iterations), swap_memory=bool(swap_memory))
-
-        def run(modules: list[Any], x: Structure, lengths: Any, s: Any) -> Any:
-            fw, bw = modules
-            return unspool.bidirectional_dynamic_rnn(
-                fw,
-                bw,
-                x,
-                lengths,
-                s[0],
-                s[1],
-                kind.torch,
-                time_major=time_major,
-                **options,  # pyright: ignore[reportArgumentType]
-            )
-
+        options = kind, time_major, parallel_iterations, swap_memory
+        fixed = [bound.fixed for bound in bounds]
+        run = BothWays(_loop("bidirectional_rnn/fw", *options), _loop("bidirectional_rnn/bw", *options), fixed)
         outputs = tuple(sized(cell.output_size, sequences.axes, kind) for cell in (cell_fw, cell_bw))
         both = states[0][0], states[1][0]
         results = outputs, (state_like(both[0]), state_like(both[1]))
         given = sequences.inputs, sequences.lengths, both
-        return run_module("bidirectional_rnn", bounds, run, given, results, loops=True)
+        return run_module("bidirectional_rnn", bounds, run, given, results, takes_run=True, loops=True)
 
 
 def static_rnn(
@@ -173,13 +171,13 @@ def static_rnn(
         steps = _as_steps(inputs)
         sequences = _Sequences(steps[0], sequence_length, True, stacked=False)
         state, kind = _state(cell, initial_state, dtype, sequences)
-        bound = bound_cell(cell, sequences.step, state)
+        bound = bound_cell(cell, sequences.step, state, any_output=sequence_length is None)
 
         def run(modules: list[Any], x: list[Structure], lengths: Any, s: Structure) -> Any:
             outputs, last = unspool.dynamic_rnn(modules[0], _stacked(x), lengths, s, kind.torch, time_major=True)
             return _unstacked(outputs), last
 
-        results = [sized(cell.output_size, sequences.axes, kind) for _ in steps], state_like(state)
+        results = [sized(_made(cell, bound), sequences.axes, kind) for _ in steps], state_like(state)
         return run_module("static_rnn", [bound], run, (steps, sequences.lengths, state), results)
 
 
@@ -208,7 +206,7 @@ def static_bidirectional_rnn(
         for name, cell, initial in (("fw", cell_fw, initial_state_fw), ("bw", cell_bw, initial_state_bw)):
             with variable_scope(name):
                 states.append(_state(cell, initial, dtype, sequences))
-                bounds.append(bound_cell(cell, sequences.step, states[-1][0]))
+                bounds.append(bound_cell(cell, sequences.step, states[-1][0], any_output=sequence_length is None))
         kind = states[0][1]
 
         def run(modules: list[Any], x: list[Structure], lengths: Any, s: Any) -> Any:
@@ -218,7 +216,8 @@ def static_bidirectional_rnn(
             joined = map_structure(lambda fw, bw: torch.cat([fw, bw], 2), *both)
             return _unstacked(joined), *last
 
-        sizes = [sized(cell.output_size, sequences.axes, kind) for cell in (cell_fw, cell_bw)]
+        cells = zip((cell_fw, cell_bw), bounds, strict=True)
+        sizes = [sized(_made(cell, bound), sequences.axes, kind) for cell, bound in cells]
         joined = map_structure(_side_by_side, *sizes)
         both = states[0][0], states[1][0]
         results = [joined for _ in steps], state_like(both[0]), state_like(both[1])
@@ -263,6 +262,17 @@ class _Sequences:
         """How many rows there are: a number, or a tensor that will say it."""
         return shape(self._leaves[0])[self._rows] if self.rows is None else self.rows
 
+    def zeros(self, size: Sequence[int], dtype: DType) -> Tensor:
+        """Zeros of a size for each row, where only a run will say how many there are."""
+        axis, kind = self._rows, dtype.torch
+        return apply(
+            "ZerosLike",
+            lambda x: x.new_zeros((x.shape[axis], *size), dtype=kind),
+            self._leaves[0],
+            name="zeros",
+            outputs=[(dtype, (None, *size))],
+        )
+
     @property
     def axes(self) -> tuple[Dim, ...]:
         """The axes before the sizes of the outputs."""
@@ -299,7 +309,7 @@ def _state(cell: Any, initial_state: Structure, dtype: Any, sequences: _Sequence
     if initial_state is None:
         if dtype is None:
             raise ValueError("If there is no initial_state, you must give a dtype.")
-        state = _initial(cell, sequences.batch_size, as_dtype(dtype))
+        state = _initial(cell, sequences, as_dtype(dtype))
     else:
         state = map_structure(as_leaf, initial_state)
         check_namedtuples(cell.state_size, state, name="initial_state", like="cell.state_size")
@@ -314,16 +324,22 @@ def _state(cell: Any, initial_state: Structure, dtype: Any, sequences: _Sequence
     return state, kinds.pop()
 
 
-def _initial(cell: Any, rows: Any, dtype: DType) -> Structure:
+def _initial(cell: Any, sequences: _Sequences, dtype: DType) -> Structure:
+    kind: Any = type(cell)
+    plain = getattr(kind, "zero_state", None) is RNNCell.zero_state
+    if plain and kind.get_initial_state is RNNCell.get_initial_state and sequences.rows is None:
+        return map_structure(lambda size: sequences.zeros(shape_of(size), dtype), as_sizes(cell.state_size))
     if hasattr(cell, "get_initial_state"):
-        return map_structure(as_leaf, cell.get_initial_state(inputs=None, batch_size=rows, dtype=dtype))
-    return map_structure(as_leaf, cell.zero_state(rows, dtype))
+        return map_structure(as_leaf, cell.get_initial_state(inputs=None, batch_size=sequences.batch_size, dtype=dtype))
+    return map_structure(as_leaf, cell.zero_state(sequences.batch_size, dtype))
 
 
-def _iterations(parallel_iterations: Any) -> int | None:
+def _loop(scope: str, kind: DType, time_major: bool, parallel_iterations: Any, swap_memory: bool) -> Looped:
     if parallel_iterations is not None and not isinstance(parallel_iterations, int):
         raise TypeError(f"parallel_iterations must be an int, but is {parallel_iterations!r}")
-    return parallel_iterations
+    check_parallel_iterations(parallel_iterations)
+    options: dict[str, Any] = dict(parallel_iterations=parallel_iterations, swap_memory=swap_memory)
+    return Looped(kind, time_major, scope, **options)
 
 
 def _as_steps(inputs: Any) -> list[Structure]:
@@ -348,6 +364,11 @@ def _as_steps(inputs: Any) -> list[Structure]:
                     "Dimensions are not compatible"
                 )
     return steps
+
+
+def _made(cell: Any, bound: Bound) -> Structure:
+    """The sizes of what a step puts out, which may be a tuple although `output_size` is a number."""
+    return bound.module.output_size if isinstance(bound.module, Traced) else cell.output_size
 
 
 def _stacked(steps: list[Structure]) -> Structure:

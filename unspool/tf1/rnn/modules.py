@@ -13,7 +13,7 @@ from unspool.cells.cell import RNNCell
 from unspool.cells.layer import glorot_uniform
 from unspool.cells.like import variables_of
 from unspool.sizes import shape_of
-from unspool.structure import Structure, flatten, map_structure, unflatten_as
+from unspool.structure import Structure, flatten, map_structure, same_structure, unflatten_as
 from unspool.tf1.dtypes import as_dtype
 from unspool.tf1.functions import Function, Like
 from unspool.tf1.graph import Graph, get_default_graph
@@ -95,8 +95,20 @@ class Traced(RNNCell):
 
     @property
     def output_size(self) -> Structure:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The cell's."""
-        return as_sizes(self._cell.value.output_size)
+        """The cell's; what it puts out instead if that is another structure."""
+        declared = as_sizes(self._cell.value.output_size)
+        if self._function.value is None or self.puts_out_what_it_says():
+            return declared
+        return map_structure(_row_size, self.output)
+
+    @property
+    def output(self) -> Structure:
+        """What a step puts out, as symbolic tensors, once it was traced."""
+        return self._function.value.result[0]
+
+    def puts_out_what_it_says(self) -> bool:
+        """Whether a step's output has the structure of the cell's output size."""
+        return same_structure(as_sizes(self._cell.value.output_size), self.output)
 
     def build(self, input_size: Any, **where: Any) -> None:
         """Calls the cell once, on symbolic tensors."""
@@ -205,10 +217,11 @@ class Bound:
     Args:
         module: a cell of unspool, perhaps with `Traced` ones inside.
         late: what of it is only known when the graph runs.
+        runs_steps: whether steps are run; one that never does needs nothing of what they read, and may come before it.
     """
 
-    def __init__(self, module: Any, late: Sequence[Late]) -> None:
-        self.module = module
+    def __init__(self, module: Any, late: Sequence[Late], runs_steps: bool = True) -> None:
+        self.module, self._runs_steps = module, runs_steps
         self.late = list(late)
         self._owner: Graph | None = None
 
@@ -275,15 +288,21 @@ class Bound:
         own = [weight for each in modules if each not in traced for weight in each.parameters(recurse=False)]
         variables = weights.of(self.module)
         wholes = whole(variables[weight].value() for weight in own if weight in variables)
-        return together([wholes, *(each.reads for each in traced)])
+        return together([wholes, *(each.reads for each in traced if self._runs_steps)])
 
     @property
     def inputs(self) -> list[Tensor]:
         """What it needs of a run besides inputs and state."""
         return [tensor for late in self._all_late() for tensor in late.inputs]
 
+    @property
+    def fixed(self) -> bool:
+        """Whether nothing about a session's copy changes between runs but the values of its weights."""
+        return not self.inputs and not any(isinstance(each, Traced) for each in self.module.modules())
+
     def _all_late(self) -> list[Late]:
-        traced = [module for module in self.module.modules() if isinstance(module, Traced)]
+        modules = self.module.modules() if self._runs_steps else ()
+        traced = [module for module in modules if isinstance(module, Traced)]
         return [*self.late, *(Late(each, each.outside, Traced.put) for each in traced)]
 
     def in_run(self, run: Run, values: Sequence[torch.Tensor]) -> Any:

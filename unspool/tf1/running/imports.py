@@ -11,8 +11,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType, TracebackType
 from typing import Any
 
-from unspool.tf1.namespace import missing, public
-from unspool.tf1.running.locations import sources
+from unspool.tf1.namespace import public
+from unspool.tf1.running.locations import absent, sources
 
 ROOT = "tensorflow"
 
@@ -121,12 +121,7 @@ def is_tensorflow(name: str) -> bool:
 
 def complaint(parent: str, name: str) -> str:
     """Where a name was asked for that is not there, and what to do."""
-    path = parent.removeprefix(ROOT).lstrip(".")
-    written = f"tf.{path}".rstrip(".")
-    found = [(public, module) for public, module in sources(path) or [] if public]
-    place = found[0][0] if found else written
-    names = [each for _, module in found for each in module.__all__]
-    return f"{_line()}: {'' if place == written else f'{parent}.{name}: '}{missing(place, name, names)}"
+    return f"{_line()}: {absent(parent.removeprefix(ROOT).lstrip('.'), name)}"
 
 
 def _line() -> str:

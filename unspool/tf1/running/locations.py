@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Iterator
 from types import ModuleType
 
-from unspool.tf1.namespace import module_at
+from unspool.tf1.namespace import missing, module_at
 
 PACKAGES = frozenset(
     {
@@ -89,6 +89,19 @@ def sources(path: str) -> list[tuple[str, ModuleType]] | None:
         return [(f"tf.{path}".rstrip("."), module)]
     places = _places(path)
     return None if places is None else list(_found(places))
+
+
+def absent(path: str, name: str) -> str:
+    """What to say of a name that `tensorflow.<path>` does not have.
+
+    >>> absent("python.ops.rnn", "dynamic_rrn")
+    'tensorflow.python.ops.rnn.dynamic_rrn: unspool.tf1 has no tf.nn.dynamic_rrn; did you mean tf.nn.dynamic_rnn?'
+    """
+    written = f"tf.{path}".rstrip(".").replace("tf.compat.v1", "tf")
+    found = [(public, module) for public, module in sources(path) or [] if public]
+    place = found[0][0] if found else written
+    names = [each for _, module in found for each in module.__all__]
+    return f"{'' if place == written else f'tensorflow.{path}.{name}: '}{missing(place, name, names)}"
 
 
 def _places(path: str) -> str | None:

@@ -17,7 +17,7 @@ from unspool.tf1.functions import Like
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.rnn.cell import ModuleCell, run_module
-from unspool.tf1.rnn.modules import Late, Weights, as_sizes
+from unspool.tf1.rnn.modules import Bound, Late, Traced, Weights, as_sizes
 from unspool.tf1.scopes import get_variable, variable_scope
 from unspool.tf1.tensor import Operators, Tensor
 from unspool.tf1.tensor_array import TensorArray
@@ -109,14 +109,17 @@ class AttentionWrapper(ModuleCell):
         self._several, self._mechanisms = several, mechanisms
         modules = [each.module for each in mechanisms]
         bound.arguments["attention_mechanism"] = modules if several else modules[0]
+        if bound.arguments.get("cell_input_fn") is not None:
+            bound.arguments["cell_input_fn"] = _CellInputs(bound.arguments["cell_input_fn"])
         self._initial_cell_state = bound.arguments.pop("initial_cell_state", None)
         super().__init__(*bound.args, **bound.kwargs)
         assert self._bound is not None
-        self._bound.late += [each.late for each in mechanisms]
+        lates = [each.late for each in mechanisms]
+        self._bound.late += lates
+        self._start = Bound(self.module, lates, runs_steps=False)
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
         """The state before the first step, for the memory of the run."""
-        assert self._bound is not None
         kind = as_dtype(dtype)
         rows = as_tensor(batch_size)
         known = None if isinstance(batch_size, Operators) else int(batch_size)
@@ -124,7 +127,7 @@ class AttentionWrapper(ModuleCell):
         def begin(modules: list[Any], count: torch.Tensor) -> Structure:
             return modules[0].zero_state(int(count), kind.torch)
 
-        made = run_module("zero_state", [self._bound], begin, (rows,), self._state(known, kind))
+        made = run_module("zero_state", [self._start], begin, (rows,), self._state(known, kind))
         return made if self._initial_cell_state is None else made.clone(cell_state=self._initial_cell_state)
 
     def _state(self, rows: int | None, kind: DType) -> unspool.AttentionWrapperState:
@@ -145,6 +148,44 @@ class AttentionWrapper(ModuleCell):
             alignment_history=history if self.module.alignment_history else (),
             attention_state=alignments,
         )
+
+
+class _CellInputs(torch.nn.Module):
+    """What a cell reads of its inputs and the attention, by a function of symbolic tensors, which may make variables.
+
+    Args:
+        function: takes the inputs and the attention to what the cell reads.
+    """
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        if not callable(function):
+            raise TypeError(f"cell_input_fn must be callable, but got {function!r}")
+        self.step = Traced(_Combined(function))
+
+    def variables(self) -> Any:
+        """The step, in the place of the names that only a call can tell."""
+        yield "", self.step
+
+    def forward(self, inputs: Structure, attention: torch.Tensor) -> Structure:
+        """What the cell reads; zeros of its size when the wrapper is built, with blank rows."""
+        if self.step.built:
+            return self.step(inputs, attention)[0]
+        like = map_structure(lambda leaf: Like(as_dtype(leaf.dtype), (None, *leaf.shape[1:])), (inputs, attention))
+        self.step.trace(*like)
+        return map_structure(lambda size: attention.new_zeros(1, *shape_of(size)), self.step.output_size)
+
+
+class _Combined:
+    """A function of inputs and attention as a step: the attention is its state, which it leaves as it is."""
+
+    state_size = output_size = ()
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __call__(self, inputs: Structure, attention: Tensor) -> tuple[Structure, Tensor]:
+        return self._function(inputs, attention), attention
 
 
 _NOTHING: Any = object.__new__(Tensor)

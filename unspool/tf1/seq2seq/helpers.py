@@ -55,9 +55,17 @@ class Helper:
     """
 
     kind: Any
+    named = False
+    """Whether there is a `name` after unspool's arguments, as some of TensorFlow's helpers have; it changes nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.arguments: dict[str, Any] = dict(inspect.signature(self.kind).bind(*args, **kwargs).arguments)
+        signature = inspect.signature(self.kind)
+        if self.named:
+            name = inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+            every = sorted([*signature.parameters.values(), name], key=lambda each: each.kind)
+            signature = signature.replace(parameters=every)
+        self.arguments: dict[str, Any] = dict(signature.bind(*args, **kwargs).arguments)
+        self.arguments.pop("name", None)
         check_flags(self.kind, self.arguments)
         self.prepare()
 
@@ -124,6 +132,7 @@ class TrainingHelper(Helper):
     """
 
     kind = unspool.TrainingHelper
+    named = True
 
     def prepare(self) -> None:
         """Makes tensors of the inputs."""

@@ -5,6 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1.namespace import missing
+from unspool.tf1.queues.batches import batch, shuffle_batch
+from unspool.tf1.queues.coordinator import Coordinator, LooperThread
+from unspool.tf1.queues.producers import (
+    input_producer,
+    limit_epochs,
+    range_input_producer,
+    slice_input_producer,
+    string_input_producer,
+)
+from unspool.tf1.queues.runners import QueueRunner, add_queue_runner, start_queue_runners
 from unspool.tf1.train.adaptive import (
     AdadeltaOptimizer,
     AdagradOptimizer,
@@ -39,6 +49,36 @@ from unspool.tf1.train.reader import (
     load_variable,
 )
 from unspool.tf1.train.saver import Saver
+from unspool.tf1.train.sessions.basic_hooks import (
+    CheckpointSaverHook,
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    LoggingTensorHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    SecondOrStepTimer,
+    StepCounterHook,
+    StopAtStepHook,
+    SummarySaverHook,
+)
+from unspool.tf1.train.sessions.hooks import (
+    CheckpointSaverListener,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+from unspool.tf1.train.sessions.manager import Scaffold, SessionManager
+from unspool.tf1.train.sessions.monitored import (
+    ChiefSessionCreator,
+    MonitoredSession,
+    MonitoredTrainingSession,
+    SessionCreator,
+    SingularMonitoredSession,
+    WorkerSessionCreator,
+)
+from unspool.tf1.train.sessions.supervisor import Supervisor
 from unspool.tf1.train.step import create_global_step, get_global_step, get_or_create_global_step, global_step
 
 __all__ = [
@@ -46,15 +86,45 @@ __all__ = [
     "AdagradOptimizer",
     "AdamOptimizer",
     "CheckpointReader",
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
     "CheckpointState",
+    "ChiefSessionCreator",
+    "Coordinator",
     "ExponentialMovingAverage",
+    "FeedFnHook",
+    "FinalOpsHook",
     "FtrlOptimizer",
+    "GlobalStepWaiterHook",
     "GradientDescentOptimizer",
+    "LoggingTensorHook",
+    "LooperThread",
     "MomentumOptimizer",
+    "MonitoredSession",
+    "MonitoredTrainingSession",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
     "NewCheckpointReader",
     "Optimizer",
+    "QueueRunner",
     "RMSPropOptimizer",
     "Saver",
+    "Scaffold",
+    "SecondOrStepTimer",
+    "SessionCreator",
+    "SessionManager",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "SingularMonitoredSession",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
+    "Supervisor",
+    "WorkerSessionCreator",
+    "add_queue_runner",
+    "batch",
     "checkpoint_exists",
     "cosine_decay",
     "create_global_step",
@@ -63,15 +133,22 @@ __all__ = [
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
+    "input_producer",
     "inverse_time_decay",
     "latest_checkpoint",
+    "limit_epochs",
     "list_variables",
     "load_checkpoint",
     "load_variable",
     "natural_exp_decay",
     "piecewise_constant",
     "polynomial_decay",
+    "range_input_producer",
     "remove_checkpoint",
+    "shuffle_batch",
+    "slice_input_producer",
+    "start_queue_runners",
+    "string_input_producer",
     "update_checkpoint_state",
 ]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from unspool.flags import checks_flags
 from unspool.tf1.train import foreach
-from unspool.tf1.train.optimizer import Numbers, Optimizer, Tensors
+from unspool.tf1.train.optimizer import Number, Numbers, Optimizer, Tensors
 
 
 class AdamOptimizer(Optimizer):
@@ -75,9 +76,10 @@ class AdamOptimizer(Optimizer):
         numbers: Numbers,
     ) -> None:
         """One step of Adam."""
-        dtype = weights[0].dtype
-        one, two = shared["beta1_power"].to(dtype), shared["beta2_power"].to(dtype)
-        rate = numbers.rate * torch.sqrt(1 - two) / (1 - one)
+        rate = _corrected(numbers.rate, shared["beta1_power"], shared["beta2_power"], weights[0].dtype)
+        betas = dict(beta1=numbers["beta1"], beta2=numbers["beta2"], eps=numbers["epsilon"])
+        if isinstance(rate, float) and foreach.adam_(weights, grads, slots["m"], slots["v"], rate, **betas):
+            return
         foreach.lerp_(slots["m"], grads, numbers.rest("beta1"))
         foreach.lerp_(slots["v"], foreach.mul(grads, grads), numbers.rest("beta2"))
         scale = foreach.sqrt(slots["v"])
@@ -90,6 +92,19 @@ class AdamOptimizer(Optimizer):
         """The next powers."""
         shared["beta1_power"].mul_(numbers["beta1"])
         shared["beta2_power"].mul_(numbers["beta2"])
+
+
+def _corrected(rate: Number, beta1_power: torch.Tensor, beta2_power: torch.Tensor, dtype: torch.dtype) -> Number:
+    """Adam's learning rate, rounded as TensorFlow rounds it: a number where that does not have to wait for a GPU."""
+    kind = _KINDS.get(dtype)
+    if kind is None or beta1_power.device.type != "cpu":
+        return rate * torch.sqrt(1 - beta2_power.to(dtype)) / (1 - beta1_power.to(dtype))
+    one, powers = kind(1), (kind(beta1_power.item()), kind(beta2_power.item()))
+    return float(kind(float(rate)) * np.sqrt(one - powers[1]) / (one - powers[0]))
+
+
+_KINDS = {torch.float32: np.float32, torch.float64: np.float64}
+"""NumPy's numbers: arithmetic on one of them takes no time beside that on a tensor."""
 
 
 class RMSPropOptimizer(Optimizer):

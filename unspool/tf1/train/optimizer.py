@@ -275,19 +275,19 @@ class _Update:
     def __call__(self, run: Run, *values: torch.Tensor) -> tuple[()]:
         given: dict[str, Any] = {**self._numbers, **dict(zip(self._symbolic, values, strict=False))}
         remaining = iter(values[len(self._symbolic) :])
-        weights: Tensors = [run.state.value_of(each) for each in self._variables]
-        slots: dict[str, Tensors] = {k: [run.state.value_of(v) for v in each] for k, each in self._slots.items()}
-        shared: dict[str, torch.Tensor] = {key: run.state.value_of(each) for key, each in self._shared.items()}
+        value_of = run.state.value_of
+        weights: Tensors = [value_of(each) for each in self._variables]
+        slots: dict[str, Tensors] = {key: [value_of(v) for v in each] for key, each in self._slots.items()}
+        shared: dict[str, torch.Tensor] = {key: value_of(each) for key, each in self._shared.items()}
         grads: Tensors = []
         tables: list[_Rows] = []
         for number, sliced in enumerate(self._sliced):
             grad = next(remaining).detach()
-            if sliced:
+            if sliced and self._optimizer.by_rows:
                 places, grad = _added_up(grad, next(remaining))
-                if self._optimizer.by_rows:
-                    tables.append(_Rows(places, number, weights, slots))
-                else:
-                    grad = torch.zeros_like(weights[number]).index_copy_(0, places, grad)
+                tables.append(_Rows(places, number, weights, slots))
+            elif sliced:
+                grad = torch.zeros_like(weights[number]).index_add_(0, next(remaining), grad)
             grads.append(grad)
         for dtype in dict.fromkeys(each.dtype for each in weights):
             own = [number for number, each in enumerate(weights) if each.dtype == dtype]

@@ -12,11 +12,13 @@ import torch
 
 from unspool.checkpoints.write import save_tf1_checkpoint
 from unspool.tf1.errors import InvalidArgumentError, NotFoundError
+from unspool.tf1.graph import get_default_graph
 from unspool.tf1.session import Session
 from unspool.tf1.train.checkpoint_state import checkpoint_exists, remove_checkpoint, update_checkpoint_state
 from unspool.tf1.train.reader import open_bundle, read_array
+from unspool.tf1.train.saveable import Saveable
 from unspool.tf1.train.step import global_step as count_of
-from unspool.tf1.variables import Variable, global_variables
+from unspool.tf1.variables import GraphKeys, Variable, global_variables
 
 
 class Saver:
@@ -74,15 +76,25 @@ class Saver:
         self._pad_step_number, self._relative = pad_step_number, save_relative_paths
         self._kept: list[tuple[str, float]] = []
         self._variables: dict[str, Variable] | None = None
+        self._saveables: list[Saveable] = []
         if not defer_build:
             self.build()
 
     def build(self) -> None:
         """Chooses the variables; needed with `defer_build` only."""
-        chosen = global_variables() if self._var_list is None else self._var_list
-        self._variables = _by_name(chosen)
-        if not self._variables and not self._allow_empty:
+        given: Any = self._var_list
+        if given is None:
+            given = [*global_variables(), *get_default_graph().get_collection(GraphKeys.SAVEABLE_OBJECTS)]
+        pairs = list(given.items()) if isinstance(given, Mapping) else [(None, each) for each in given]
+        self._saveables = [each for _, each in pairs if isinstance(each, Saveable)]
+        self._variables = _by_name([pair for pair in pairs if not isinstance(pair[1], Saveable)])
+        if not self._variables and not self._saveables and not self._allow_empty:
             raise ValueError("No variables to save")
+
+    def build_once(self) -> None:
+        """Chooses the variables, unless that was done."""
+        if self._variables is None:
+            self.build()
 
     @property
     def last_checkpoints(self) -> list[str]:
@@ -145,9 +157,12 @@ class Saver:
         if global_step is not None:
             count = count_of(session, global_step) if hasattr(global_step, "op") else int(global_step)
             path = f"{path}-{count:08d}" if self._pad_step_number else f"{path}-{count}"
-        if not variables:
+        if not variables and not self._saveables:
             return None
-        save_tf1_checkpoint(path, {name: session.state.value_of(each) for name, each in variables.items()})
+        values: dict[str, Any] = {name: session.state.value_of(each) for name, each in variables.items()}
+        for each in self._saveables:
+            values.update(each.arrays(session.state.value_of(each.variable).detach().cpu().numpy()))
+        save_tf1_checkpoint(path, values)
         if write_state:
             dropped = self._keep(path)
             update_checkpoint_state(os.path.dirname(path), path, self.last_checkpoints, state, self._relative)
@@ -187,12 +202,15 @@ class Saver:
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
         variables, session, prefix = self._named(), _session(sess), os.fspath(save_path)
-        if not variables:
+        if not variables and not self._saveables:
             return
         if not checkpoint_exists(prefix):
             raise ValueError(f"The passed save_path is not a valid checkpoint: {prefix}")
         bundle = open_bundle(prefix)
-        missing = [name for name in variables if name not in bundle]
+        owned = {each.variable for each in self._saveables}
+        variables = {name: each for name, each in variables.items() if each not in owned}
+        blanks = {name: array for each in self._saveables for name, array in each.blank().items()}
+        missing = [name for name in [*variables, *blanks] if name not in bundle]
         if missing:
             raise NotFoundError(None, None, f"Keys not found in checkpoint {prefix}: {', '.join(missing)}")
         wrong = [
@@ -200,12 +218,20 @@ class Saver:
             for name, variable in variables.items()
             for problem in self._problems(name, variable, bundle.shape(name), bundle.dtype(name))
         ]
+        wrong += [
+            f"{name} has shape {list(bundle.shape(name))} in the checkpoint, but {list(array.shape)} in the graph"
+            for name, array in blanks.items()
+            if bundle.shape(name) != array.shape
+        ]
         if wrong:
             raise InvalidArgumentError(None, None, f"checkpoint {prefix} does not fit the graph: {'; '.join(wrong)}")
         values = {variable: read_array(bundle, name) for name, variable in variables.items()}
         for variable, array in values.items():
             sizes: Any = variable.dims if variable.shape.is_fully_defined() else array.shape
             session.state.assign(variable, torch.from_numpy(array.reshape(sizes)).to(variable.dtype.torch))
+        for each in self._saveables:  # not as the variables themselves, whose form may be another machine's
+            value = each.value({name: read_array(bundle, name) for name in each.blank()})
+            session.state.assign(each.variable, torch.from_numpy(value).to(each.variable.dtype.torch))
 
     def _problems(self, name: str, variable: Variable, shape: tuple[int, ...], dtype: np.dtype[Any]) -> list[str]:
         wanted = "float32" if variable.dtype.name == "bfloat16" else variable.dtype.name
@@ -228,10 +254,7 @@ def _session(sess: Any) -> Session:
     return sess
 
 
-def _by_name(var_list: Any) -> dict[str, Variable]:
-    pairs: list[tuple[Any, Any]] = (
-        list(var_list.items()) if isinstance(var_list, Mapping) else [(None, each) for each in var_list]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    )
+def _by_name(pairs: Sequence[tuple[Any, Any]]) -> dict[str, Variable]:
     found: dict[str, Variable] = {}
     for given, variable in pairs:
         if not isinstance(variable, Variable):

@@ -1,0 +1,16 @@
+"""`tf.contrib.learn`: what recurrent programs use of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unspool.tf1.contrib.learn import preprocessing
+from unspool.tf1.estimator.run_config import RunConfig
+from unspool.tf1.estimator.spec import ModeKeys
+from unspool.tf1.namespace import missing
+
+__all__ = ["ModeKeys", "RunConfig", "preprocessing"]
+
+
+def __getattr__(name: str) -> Any:
+    raise missing("tf.contrib.learn", name, globals())
