@@ -82,6 +82,7 @@ add("sparse_tensor_to_dense of a repeat", lambda tf, i, v, s: tf.sparse_tensor_t
 add("sparse_tensor_to_dense outside", lambda tf, i, v, s: tf.sparse_tensor_to_dense(tf.SparseTensor(i, v, s)), PLACES, VALUES, SHAPE - 1)  # fmt: skip  # noqa: E501
 add("sparse_tensor_to_dense of nothing", lambda tf, i, v, s: tf.sparse_tensor_to_dense(tf.SparseTensor(i, v, s)), PLACES[:0], VALUES[:0], SHAPE)  # fmt: skip  # noqa: E501
 add("sparse_tensor_to_dense of a tensor", lambda tf, v: tf.sparse_tensor_to_dense(v), VALUES)
+add("sparse_tensor_to_dense of strings", lambda tf, i, s: tf.equal(tf.sparse_tensor_to_dense(tf.SparseTensor(i, ["a", "b", "c"], s)), [["", "a", "", ""], ["b", "", "", "c"]]), PLACES, SHAPE)  # fmt: skip  # noqa: E501
 add("sparse_to_dense", lambda tf, i, v: tf.sparse_to_dense(i, [2, 4], v), PLACES, VALUES)
 add("sparse_to_dense of a vector", lambda tf, i, v, d: tf.sparse_to_dense(i, [5], v, d), [1, 3], floats(2), 0.5)
 add("sparse_to_dense of one value", lambda tf, i, s: tf.sparse_to_dense(i, s, 1.0, 0.0), PLACES, SHAPE)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from unspool.tf1.dtypes import bool_, int64
+from unspool.tf1.dtypes import bool_, int64, string
 from unspool.tf1.operations import apply, as_sizes, as_tensor, known_ints
 from unspool.tf1.ops.math import cast
 from unspool.tf1.ops.reductions import as_axes, reduced
@@ -89,9 +89,10 @@ def flat_places(places: torch.Tensor, sizes: torch.Tensor, *, ordered: bool) -> 
 def sparse_tensor_to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Any:
-    """A sparse tensor as a dense one, with a default, 0 unless given, where nothing is."""
+    """A sparse tensor as a dense one, with a default where nothing is: 0, or an empty string, unless given."""
     given = as_sparse(sp_input)
-    default = as_tensor(0 if default_value is None else default_value, given.dtype)
+    nothing = "" if given.dtype is string else 0
+    default = as_tensor(nothing if default_value is None else default_value, given.dtype)
     return sparse_to_dense(given.indices, given.dense_shape, given.values, default, validate_indices, name)
 
 
