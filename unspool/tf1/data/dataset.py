@@ -25,8 +25,8 @@ class Dataset:
     >>> dataset = tf.data.Dataset.range(10).filter(lambda x: x % 2 > 0).map(lambda x: x * x).batch(2)
     >>> element = dataset.make_one_shot_iterator().get_next()
     >>> with tf.Session() as session:
-    ...     print(element, session.run(element), session.run(element))
-    Tensor("IteratorGetNext:0", shape=(?,), dtype=int64) [1 9] [25 49]
+    ...     print(element.shape, session.run(element), session.run(element))
+    (?,) [1 9] [25 49]
     """
 
     def __init__(self, stage: Stage) -> None:
