@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import unspool
 from tests.profiles import cases
 from unspool import tf1 as tf
+from unspool.engine.plans import cache
 from unspool.tf1.rnn import chains
 from unspool.tf1.rnn.joining import Loop
 
@@ -302,7 +303,9 @@ def test_two_gradients_of_one_chain():
 
 
 @pytest.mark.parametrize(
-    ("loops", "fed"), [(2, lambda o, s, x: s[2].h), (2, lambda o, s, x: o[2]), (1, lambda o, s, x: x[2])], ids=str
+    ("loops", "fed"),
+    [(2, lambda o, s, x: s[2].h), (2, lambda o, s, x: o[2]), (1, lambda o, s, x: x[2])],
+    ids=["state", "output", "input"],
 )
 def test_what_is_fed_in_the_middle_is_used(loops: int, fed: Callable[..., Any]):
     def build() -> Model:
@@ -406,6 +409,29 @@ class Halved(cells.RNNCell):
         half.set_shape([None, UNITS])
         state = half + tf.matmul(inputs, tf.get_variable("kernel", [DEPTH, UNITS], tf.float64))
         return state, state
+
+
+class Leaky(cells.RNNCell):
+    """A cell of one's own."""
+
+    state_size = output_size = property(lambda self: UNITS)  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        kernel = tf.get_variable("kernel", [DEPTH + UNITS, UNITS], tf.float64)
+        state = 0.5 * state + tf.tanh(tf.matmul(tf.concat([inputs, state], 1), kernel))
+        return state, state
+
+
+def test_a_stack_of_ones_own_cells_is_joined_and_planned_once():
+    def build() -> Model:
+        x, feeds = sequence()
+        outputs, states = unrolled(cells.MultiRNNCell([Leaky()]), tf.unstack(x, axis=1))
+        return trained(squares([*outputs, *states[1]]), feeds)
+
+    check_same(build, 1)
+    before = cache.traces
+    ran(build, 2, turns=3)
+    assert cache.traces - before <= 1
 
 
 def test_a_cell_without_a_plan_is_called_as_it_was(recwarn: pytest.WarningsRecorder):

@@ -77,6 +77,22 @@ def test_an_embedding_that_is_fed_by_a_tensor_is_not_changed_by_what_it_found():
     assert set(np.flatnonzero(read[False])) == set(np.concatenate(ANSWER_IDS).tolist())
 
 
+@pytest.mark.parametrize("fed", [False, True])
+def test_the_gradient_of_a_shared_embedding_is_the_rows_that_were_read_outside_of_branches(fed: bool):
+    feed_previous = tf.placeholder_with_default(tf.constant(fed), [])
+    outputs, _ = legacy.embedding_tied_rnn_seq2seq(
+        IDS, ANSWER_IDS, cell(), SYMBOLS, SIZE, feed_previous=feed_previous, dtype=tf.float64
+    )
+    embedding = tf.global_variables()[0]
+    (slope,) = tf.gradients(tf.add_n([tf.reduce_sum(each) for each in outputs]), embedding)
+    assert isinstance(slope, tf.IndexedSlices)
+    with tf.Session() as session:
+        filled(session)
+        found = session.run(slope)
+    read = [*IDS, *(ANSWER_IDS[:1] if fed else ANSWER_IDS)]
+    assert sorted(found.indices.tolist()) == sorted(np.concatenate(read).tolist())
+
+
 def test_gradients_of_embeddings_are_the_rows_that_were_read():
     legacy.embedding_attention_seq2seq(IDS, ANSWER_IDS, cell(), SYMBOLS, ANSWERS, SIZE, dtype=tf.float64)
     outputs = tf.get_default_graph().get_operations()[-1].outputs[0]
@@ -246,6 +262,10 @@ def test_a_copy_of_a_cell_of_ones_own_has_variables_of_its_own():
             ),
             "output_projection: there are 6 symbols",
         ),
+        (
+            lambda: legacy.one2many_rnn_seq2seq(IDS, {"a": IDS}, cell(), {"b": cell()}, 6, {"a": 6}, 4),
+            r"dec_cells_dict has the keys \['b'\], but decoder_inputs_dict \['a'\]",
+        ),
         (lambda: legacy.sequence_loss_by_example([1.0], [1, 2], [1.0]), "must be the same 1, 1, 2"),
         (
             lambda: legacy.model_with_buckets(IDS[:1], ANSWER_IDS, ANSWER_IDS, [1.0] * 3, BUCKETS, None),
@@ -264,6 +284,11 @@ def test_a_copy_of_a_cell_of_ones_own_has_variables_of_its_own():
 def test_mistakes_are_named(call: Any, message: str):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_decoder_without_a_cell_is_a_type_error():
+    with pytest.raises(TypeError, match=r"dec_cells_dict\['a'\]"):
+        legacy.one2many_rnn_seq2seq(IDS, {"a": IDS}, cell(), {"a": 5}, 6, {"a": 6}, 4)
 
 
 @pytest.mark.parametrize(

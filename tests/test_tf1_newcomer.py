@@ -249,8 +249,7 @@ def test_gfile(tmp_path: Any):
     [
         (lambda: tf.train.import_meta_graph, "build the graph with the program"),
         (lambda: tf.keras.layers, "tf.layers and tf.nn.rnn_cell"),
-        (lambda: tf.contrib.rnn.LSTMBlockFusedCell, "LSTMBlockCell"),
-        (lambda: tf.contrib.cudnn_rnn.CudnnLSTM, "dynamic_rnn"),
+        (lambda: tf.GradientTape, "tf.gradients"),
         (lambda: tf.nn.seq2seq.rnn_decoder, "legacy_seq2seq"),
         (lambda: tf.pack, "it is tf.stack"),
     ],

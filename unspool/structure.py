@@ -46,6 +46,33 @@ def unflatten_as(structure: Structure, leaves: Iterable[Any]) -> Structure:
     return optree.tree_unflatten(containers, [_fill(part, remaining) for part in parts])
 
 
+class Containers:
+    """The containers of a structure, looked at once, for whoever puts many leaves into them and takes them out.
+
+    >>> pair = Containers((1, {"a": 2}))
+    >>> pair.fill([3, 4]), pair.leaves((5, {"a": 6}))
+    ((3, {'a': 4}), [5, 6])
+    """
+
+    def __init__(self, structure: Structure) -> None:
+        self._like = structure
+        parts, spec = optree.tree_flatten(structure, _is_ordered, none_is_leaf=True)
+        self._spec = None if any(map(_is_ordered, parts)) else spec
+
+    def fill(self, leaves: Iterable[Any]) -> Structure:
+        """`unflatten_as` the structure."""
+        return unflatten_as(self._like, leaves) if self._spec is None else optree.tree_unflatten(self._spec, leaves)
+
+    def leaves(self, structure: Structure) -> list[Any]:
+        """`flatten` of a structure that has these containers, or others."""
+        try:
+            found: list[Any] = [] if self._spec is None else self._spec.flatten_up_to(structure)
+        except (ValueError, TypeError):
+            found = []
+        others = not found or any(isinstance(leaf, tuple | list | dict) for leaf in found)
+        return flatten(structure) if others else found
+
+
 def is_flat(structure: Structure) -> bool:
     """Whether it is a tuple or namedtuple of tensors, or of sizes: what most states are, and quicker to see here."""
     if not _is_plain(structure.__class__):

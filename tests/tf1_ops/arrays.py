@@ -63,6 +63,8 @@ add("expand_dims of a scalar", lambda tf, x: tf.expand_dims(x, 0), 1.0)
 add("expand_dims by the old name", lambda tf, x: tf.expand_dims(x, dim=1), floats(2, 3))
 add("expand_dims past the end", lambda tf, x: tf.expand_dims(x, 4), floats(2, 3))
 add("expand_dims by nothing", lambda tf, x: tf.expand_dims(x), floats(2, 3))
+add("expand_dims by a list of one", lambda tf, x: tf.expand_dims(x, [0]), floats(2, 3))
+add("expand_dims by a list of two", lambda tf, x: tf.expand_dims(x, [0, 1]), floats(2, 3))
 add("expand_dims by a tensor", lambda tf, x: tf.expand_dims(x, tf.constant(1)), floats(2, 3))
 for _axis in [None, 0, [0], [0, 2], -1, [-1, 0]]:
     add(f"squeeze {_axis}", lambda tf, x, a=_axis: tf.squeeze(x, a), floats(1, 3, 1))

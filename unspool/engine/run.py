@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.engine import scanned
+from unspool.engine import repeated, scanned
 from unspool.engine.emit.registry import asked
 from unspool.engine.execute import plain
 from unspool.engine.execute.autograd import run_call
@@ -39,6 +39,15 @@ def run(request: Request, scope: str = "rnn") -> tuple[Structure, Structure]:
     """
     if recorder() == "torch.export" and _can_be_scanned(request):
         return scanned.run(request.cell, request.inputs, request.lengths, request.state, request.output_dtype)
+    again = repeated.find(request, scope)
+    if again is not None:
+        call, tensors = again.again(request)
+        try:
+            return _structured(request, call, run_call(call, tensors))
+        except torch.OutOfMemoryError:
+            raise
+        except (IndexError, RuntimeError, ValueError):
+            pass  # the long way says why
     try:
         call, tensors = prepare(request, scope)
     except CannotPlanError as error:
@@ -64,6 +73,11 @@ def run(request: Request, scope: str = "rnn") -> tuple[Structure, Structure]:
         report_fault(request.subject, error)
         return found
     _say_interpreted(request.subject, call)  # a compiler may have failed only now
+    repeated.remember(request, scope, call, tensors)
+    return _structured(request, call, results)
+
+
+def _structured(request: Request, call: Call, results: Sequence[Tensor]) -> tuple[Structure, Structure]:
     outputs = call.plan.trace.output_kind
     first = len(outputs.leaves)
     return outputs.unflatten(results[:first]), unflatten_as(request.state, results[first:])

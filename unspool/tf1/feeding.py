@@ -30,7 +30,7 @@ def as_fed(graph: Graph, feed_dict: Any, device: torch.device) -> dict[Tensor, t
     for key, value in feed_dict.items():  # pyright: ignore[reportUnknownVariableType]
         if isinstance(key, SparseTensor):
             pairs: list[tuple[Any, Any]] = list(zip(key.parts(), _sparse_parts(key, value), strict=True))
-        elif is_leaf(key):
+        elif isinstance(key, Tensor) or is_leaf(key):
             pairs = [(key, value)]
         else:
             check_same_structure(key, value, name="a value of feed_dict", like="its key")
@@ -57,6 +57,8 @@ def _sparse_parts(key: SparseTensor, value: Any) -> list[Any]:
 
 
 def _fed_tensor(graph: Graph, key: Any) -> Tensor:
+    if isinstance(key, Tensor) and key.graph is graph:
+        return key
     try:
         found = graph.as_graph_element(key)
     except (KeyError, ValueError, TypeError) as error:

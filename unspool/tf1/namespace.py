@@ -21,6 +21,8 @@ _INSTEAD = {
     "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
     "tf.enable_eager_execution": "without a graph, use torch and plain unspool",
     "tf.GradientTape": "use tf.gradients, or torch and plain unspool",
+    "tf.nn.rnn_cell.linear": "use tf.layers.dense",
+    "tf.contrib.ctc": "its functions are in tf.nn, such as tf.nn.ctc_loss",
 }
 """What to do without names that many programs use, by how these begin."""
 

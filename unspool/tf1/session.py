@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from unspool.structure import Structure, describe, flatten, unflatten_as
-from unspool.tf1.errors import FailedPreconditionError
+from unspool.tf1.errors import FailedPreconditionError, InvalidArgumentError
 from unspool.tf1.feeding import as_fed
 from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
@@ -50,6 +50,7 @@ class Session:
         self.device = torch.get_default_device()
         self.state = State(self.device)
         self._programs: dict[Any, Program] = {}
+        self._partial_runs: dict[str, Any] = {}
         self._closed = False
         self._contexts: list[AbstractContextManager[Any]] = []
 
@@ -75,7 +76,8 @@ class Session:
             raise RuntimeError("Attempted to use a closed Session.")
         if self.graph.is_empty:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
-        wanted = flatten(fetches)
+        listed = type(fetches) in (list, tuple) and all(isinstance(each, Tensor | Operation) for each in fetches)
+        wanted: list[Any] = list(fetches) if listed else flatten(fetches)
         leaves = [self._element(part) for each in wanted for part in _parts(each)]
         fed = as_fed(self.graph, feed_dict, self.device)
         key = tuple(map(id, leaves)), frozenset(map(id, fed))
@@ -83,7 +85,10 @@ class Session:
         if program is None:
             program = self._programs[key] = Program(leaves, list(fed), joined)
         with torch.set_grad_enabled(bool(program.gradients)), self._placed(), noting_lookups():
-            values = iter([_as_numpy(value) for value in program(Run(self.state, program), fed)])
+            found = [_as_numpy(value) for value in program(Run(self.state, program), fed)]
+        if listed:
+            return found if type(fetches) is list else tuple(found)
+        values = iter(found)
         return unflatten_as(fetches, [_whole(each, [next(values) for _ in _parts(each)]) for each in wanted])
 
     def _element(self, fetch: Any) -> Tensor | Operation:
@@ -106,6 +111,35 @@ class Session:
         """A function that takes the values of `feed_list` and returns those of `fetches`."""
         names = list(feed_list or ())
         return lambda *values: self.run(fetches, dict(zip(names, values, strict=True)))
+
+    def partial_run_setup(self, fetches: Structure, feeds: Structure = None) -> str:
+        """Prepares a run in several calls, of `partial_run`, and returns its handle.
+
+        Args:
+            fetches: the tensors that will be fetched, each once.
+            feeds: those that will be fed, each once.
+
+        >>> from unspool import tf1 as tf
+        >>> x, y = tf.placeholder(tf.float32), tf.placeholder(tf.float32)
+        >>> first = x + 1.0
+        >>> second = first * y
+        >>> session = tf.Session()
+        >>> handle = session.partial_run_setup([first, second], [x, y])
+        >>> session.partial_run(handle, first, {x: 1.0}), session.partial_run(handle, second, {y: 3.0})
+        (np.float32(2.0), np.float32(6.0))
+        """
+        from unspool.tf1.partial_run import PartialRun
+
+        made = PartialRun(self, fetches, feeds)
+        self._partial_runs[handle := f"{len(self._partial_runs)};{id(made)}"] = made
+        return handle
+
+    def partial_run(self, handle: str, fetches: Structure, feed_dict: Any = None) -> Any:
+        """Computes some of the fetches that were set up, from what was fed and computed so far."""
+        found = self._partial_runs.get(handle)
+        if found is None or found.finished:
+            raise InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
+        return found.run(fetches, feed_dict)
 
     def close(self) -> None:
         """Forgets all values; the session cannot run any more."""

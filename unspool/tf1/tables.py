@@ -17,8 +17,8 @@ import torch
 from unspool.tf1.dtypes import DType
 from unspool.tf1.tensor import Tensor
 
-LOOKUP, VARIABLE = "ResourceGather", "VariableV2"
-"""The operation that reads rows of a variable, and the one that reads all of it."""
+LOOKUP, VARIABLE, BRANCHES = "ResourceGather", "VariableV2", "If"
+"""The operation that reads rows of a variable, the one that reads all of it, and the one that takes a branch."""
 
 STOPS = frozenset(
     [
@@ -97,6 +97,8 @@ def reads(targets: Iterable[Tensor], inside: Mapping[Tensor, Tensor] | None = No
             variable = each if each.op.type == VARIABLE else standing.get(each)
             if variable is None:
                 waiting.append(each)
+            elif operation.type == BRANCHES and variable not in operation.reads:
+                continue  # a branch reads it, but no gradient comes back from there
             elif operation.type == LOOKUP and place == 0:
                 _note(found, variable, Rows(operation.inputs[1].dtype))
             else:

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import tensorflow as tf
 
-tf.flags.DEFINE_integer("steps", 60, "training steps")
+tf.flags.DEFINE_integer("steps", 120, "training steps")
 FLAGS = tf.flags.FLAGS
 
 # Parameters
@@ -41,7 +41,7 @@ with tf.Session() as sess:
     for _ in range(FLAGS.steps):
         _, loss = sess.run([optimizer, cost], feed_dict=batch(rng))
         losses.append(float(loss))
-    if FLAGS.steps == 60:
+    if FLAGS.steps == 120:
         score = np.mean([sess.run(accuracy, feed_dict=batch(rng)) for _ in range(5)])
         print("accuracy", score)
         assert score > 0.8, score

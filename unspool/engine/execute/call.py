@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, fx
 
+from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.parts import Values
@@ -41,7 +42,7 @@ class Call:
     swap: bool
     emitter: str | None
     constants: Values
-    replay: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None
+    replay: Replay | None
     ends: int
     scope: str
 

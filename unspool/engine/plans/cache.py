@@ -46,6 +46,7 @@ class _Plans:
     decided_by: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
     """Which of the tensors that a step reaches have values that its plans depend on, by its fingerprint."""
     lent: set[Plan] = field(default_factory=set)
+    repeated: dict[Hashable, Any] = field(default_factory=dict)
     lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 
 
@@ -74,14 +75,7 @@ def plan_of(request: Request) -> Ready:
     device: torch.device = flatten(inputs)[0].device
     check_circumstances(device)
     kept = _plans_of(cell if owner is None else owner)
-    how = (
-        request.output_dtype,
-        torch.is_grad_enabled(),
-        torch.get_default_dtype(),
-        default_device.CURRENT_DEVICE,
-        torch.are_deterministic_algorithms_enabled(),
-        _autocast_key(device),
-    )
+    how = circumstances(request.output_dtype, device)
     kind = cell.__class__
     with kept.lock.own:
         latest = kept.latest.get(kind)
@@ -103,6 +97,23 @@ def plan_of(request: Request) -> Ready:
         if owner is not None:  # else nobody would find it
             kept.lent.add(plan)
     return ready
+
+
+def circumstances(output_dtype: torch.dtype | None, device: torch.device) -> tuple[Any, ...]:
+    """What a plan depends on besides the cell and its tensors."""
+    return (
+        output_dtype,
+        torch.is_grad_enabled(),
+        torch.get_default_dtype(),
+        default_device.CURRENT_DEVICE,
+        torch.are_deterministic_algorithms_enabled(),
+        _autocast_key(device),
+    )
+
+
+def repeated_calls(cell: Any) -> dict[Hashable, Any]:
+    """What is remembered of the calls of a cell that nobody changes, as long as it lives."""
+    return _plans_of(cell).repeated
 
 
 class _Asked:

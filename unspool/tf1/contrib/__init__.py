@@ -15,7 +15,9 @@ from unspool.tf1.contrib import (
     learn,
     legacy_seq2seq,
     lookup,
+    losses,
     rnn,
+    slim,
     tensorboard,
     training,
 )
@@ -31,8 +33,10 @@ __all__ = [
     "learn",
     "legacy_seq2seq",
     "lookup",
+    "losses",
     "rnn",
     "seq2seq",
+    "slim",
     "tensorboard",
     "training",
 ]

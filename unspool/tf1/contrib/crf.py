@@ -26,7 +26,6 @@ __all__ = [
     "crf_decode",
     "crf_log_likelihood",
     "crf_log_norm",
-    "crf_multitag_log_likelihood",
     "crf_multitag_sequence_score",
     "crf_sequence_score",
     "crf_unary_score",
@@ -118,15 +117,6 @@ def crf_log_likelihood(
     """
     transitions = _transitions(inputs, transition_params)
     score = crf_sequence_score(inputs, tag_indices, sequence_lengths, transitions)
-    return subtract(score, crf_log_norm(inputs, sequence_lengths, transitions)), transitions
-
-
-def crf_multitag_log_likelihood(
-    inputs: Any, tag_bitmap: Any, sequence_lengths: Any, transition_params: Any = None
-) -> tuple[Any, Any]:
-    """The log-probability that each row's tags are among the allowed ones; see `crf_log_likelihood`."""
-    transitions = _transitions(inputs, transition_params)
-    score = crf_multitag_sequence_score(inputs, tag_bitmap, sequence_lengths, transitions)
     return subtract(score, crf_log_norm(inputs, sequence_lengths, transitions)), transitions
 
 

@@ -191,6 +191,7 @@ class SeparableConv2D(_Conv):
     """
 
     sides = 2
+    depthwise_name, pointwise_name = "depthwise_kernel", "pointwise_kernel"
 
     def __init__(
         self,
@@ -246,10 +247,10 @@ class SeparableConv2D(_Conv):
         channels = self.channels_of(input_shape)
         start, regularizer = self._of_depthwise
         sizes = (*self.kernel_size, channels, self.depth_multiplier)
-        self.depthwise_kernel = self.add_variable("depthwise_kernel", sizes, None, start, regularizer)
+        self.depthwise_kernel = self.add_variable(self.depthwise_name, sizes, None, start, regularizer)
         start, regularizer = self._of_pointwise
         sizes = (1, 1, channels * self.depth_multiplier, self.filters)
-        self.pointwise_kernel = self.add_variable("pointwise_kernel", sizes, None, start, regularizer)
+        self.pointwise_kernel = self.add_variable(self.pointwise_name, sizes, None, start, regularizer)
         self.make_bias()
         self.built = True
 

@@ -172,10 +172,15 @@ def _reshaped(before: Dims, sizes: Sequence[Dim] | None) -> Dims:
 
 
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
-    """A tensor with one more axis, of size 1."""
-    if axis is None and dim is None:
+    """A tensor with one more axis, of size 1; its place is a number, or a list of one."""
+    chosen = axis if axis is not None else dim
+    if chosen is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
-    where = as_axis(axis if axis is not None else dim)
+    if isinstance(chosen, list | tuple):
+        if len(chosen) != 1:  # pyright: ignore[reportUnknownArgumentType]
+            raise ValueError(f"ExpandDims: axis must be one number, but is {chosen}")
+        (chosen,) = chosen  # pyright: ignore[reportUnknownVariableType]
+    where = as_axis(chosen)
     if isinstance(where, Tensor):
         given = as_tensor(input)
         dims = None if given.dims is None else (None,) * (len(given.dims) + 1)

@@ -15,7 +15,7 @@ from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import identity
 from unspool.tf1.shapes import Dims, TensorShape, described
-from unspool.tf1.tables import current_lookups, together
+from unspool.tf1.tables import BRANCHES, current_lookups, together
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.tensor_array import TensorArray
 
@@ -252,7 +252,7 @@ def cond(
         return made[0] if len(made) == 1 else made
 
     made = apply(
-        "If",
+        BRANCHES,
         run_branch,
         truth,
         *branches[0].captured,

@@ -18,7 +18,6 @@ __all__ = [
     "boolean_mask",
     "gather",
     "gather_nd",
-    "matrix_band_part",
     "strided_slice",
     "unique",
     "where",
@@ -336,13 +335,3 @@ def unique(x: Any, name: str | None = None) -> tuple[Any, Any]:
         raise ValueError(f"Unique: Shape must be rank 1, but is {described(given.dims)}")
     made = apply("Unique", compute, given, name=name, outputs=[(given.dtype, (None,)), (int32, given.dims)])
     return made[0], made[1]
-
-
-def matrix_band_part(input: Any, num_lower: int, num_upper: int, name: str | None = None) -> Any:
-    """A matrix that is zero outside so many diagonals below and above the main one; all of them if negative."""
-
-    def compute(x: torch.Tensor) -> torch.Tensor:
-        kept = x if num_lower < 0 else x.triu(-num_lower)
-        return kept if num_upper < 0 else kept.tril(num_upper)
-
-    return apply("MatrixBandPart", compute, input, name=name)

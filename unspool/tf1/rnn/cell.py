@@ -12,7 +12,7 @@ import torch
 from unspool.cells.like import snake_case
 from unspool.flags import checks_flags
 from unspool.sizes import shape_of
-from unspool.structure import Structure, describe, flatten, map_structure, unflatten_as
+from unspool.structure import Containers, Structure, describe, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
@@ -171,14 +171,12 @@ class ModuleCell(RNNCell):
         self._given = args, kwargs
         bound = inspect.signature(self.kind).bind(*args, **kwargs)
         self.reuse = bound.arguments.pop("reuse", None)
-        arguments = dict(bound.arguments)
         late: list[tuple[str, Tensor]] = []
         inner: list[Late] = []
         for name, value in bound.arguments.items():
             if isinstance(value, Operators):
                 late.append((name, as_tensor(value)))
             bound.arguments[name] = _as_argument(value, inner)
-        self._inner = arguments.get("cell")
         self.module: Any = self.kind(*bound.args, **bound.kwargs)
         own = [Late(self.module, [tensor], _setter(name)) for name, tensor in late]
         self._bound = Bound(self.module, [*inner, *own])
@@ -208,10 +206,6 @@ class ModuleCell(RNNCell):
     def built(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether its variables are made."""
         return self.module.built
-
-    def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
-        """Zeros in the structure of `state_size`; those of the cell inside, if it is around one."""
-        return (super() if self._inner is None else self._inner).zero_state(batch_size, dtype)
 
     def __getattr__(self, name: str) -> Any:
         module = self.__dict__.get("module")
@@ -282,23 +276,26 @@ def run_module(
     around = [bound.inputs for bound in bounds]
     variables = list(dict.fromkeys(each for bound in bounds for each in bound.variables))
 
+    given, made = Containers(arguments), Containers(results)
+    there = [leaf is not None for leaf in flatten(arguments)]
+
     def compute(run: Run, *values: Any) -> Any:
         for variable in variables:
             run.state.value_of(variable)  # or an error that names it
-        given, rest = iter(values[: len(leaves)]), list(values[len(leaves) :])
+        remaining, rest = iter(values), list(values[len(leaves) :])
         modules: list[Any] = []
         for bound, needed in zip(bounds, around, strict=True):
             modules.append(run.module(bound, rest[: len(needed)]))
             rest = rest[len(needed) :]
-        filled = unflatten_as(arguments, [None if leaf is None else next(given) for leaf in flatten(arguments)])
-        made = flatten(function(modules, run, *filled) if takes_run else function(modules, *filled))
-        return made[0] if len(made) == 1 else made
+        filled = given.fill([next(remaining) if each else None for each in there])
+        found = made.leaves(function(modules, run, *filled) if takes_run else function(modules, *filled))
+        return found[0] if len(found) == 1 else found
 
     outputs = [(leaf.dtype, () if isinstance(leaf, TensorArray) else leaf.dims) for leaf in flatten(results)]
     inputs = [*leaves, *(tensor for group in around for tensor in group)]
     read = together([whole(inputs), *(bound.reads for bound in bounds)], looped=loops)
-    made = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables, reads=read)
-    flows = [made] if isinstance(made, Tensor) else made
+    flow = apply("RNN", compute, *inputs, name=name, outputs=outputs, takes_run=True, variables=variables, reads=read)
+    flows = [flow] if isinstance(flow, Tensor) else flow
     flows[0].op.modules = tuple(bounds)
     pairs = zip(flatten(results), flows, strict=True)
     return unflatten_as(results, [like.with_flow(x) if isinstance(like, TensorArray) else x for like, x in pairs])

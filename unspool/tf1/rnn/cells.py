@@ -55,43 +55,55 @@ class MultiRNNCell(ModuleCell):
         return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
 
 
-class DropoutWrapper(ModuleCell):
+class WrapperCell(ModuleCell):
+    """A cell around one whose state is its own."""
+
+    def __init__(self, cell: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(cell, *args, **kwargs)
+        self._cell = cell
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Structure:
+        """That of the cell inside."""
+        return self._cell.zero_state(batch_size, dtype)
+
+
+class DropoutWrapper(WrapperCell):
     """`unspool.DropoutWrapper` in the graph; a keep probability may be a placeholder."""
 
     kind = unspool.DropoutWrapper
 
 
-class ResidualWrapper(ModuleCell):
+class ResidualWrapper(WrapperCell):
     """`unspool.ResidualWrapper` in the graph."""
 
     kind = unspool.ResidualWrapper
 
 
-class DeviceWrapper(ModuleCell):
+class DeviceWrapper(WrapperCell):
     """`unspool.DeviceWrapper` in the graph."""
 
     kind = unspool.DeviceWrapper
 
 
-class InputProjectionWrapper(ModuleCell):
+class InputProjectionWrapper(WrapperCell):
     """`unspool.InputProjectionWrapper` in the graph."""
 
     kind = unspool.InputProjectionWrapper
 
 
-class OutputProjectionWrapper(ModuleCell):
+class OutputProjectionWrapper(WrapperCell):
     """`unspool.OutputProjectionWrapper` in the graph."""
 
     kind = unspool.OutputProjectionWrapper
 
 
-class EmbeddingWrapper(ModuleCell):
+class EmbeddingWrapper(WrapperCell):
     """`unspool.EmbeddingWrapper` in the graph."""
 
     kind = unspool.EmbeddingWrapper
 
 
-class HighwayWrapper(ModuleCell):
+class HighwayWrapper(WrapperCell):
     """`unspool.HighwayWrapper` in the graph."""
 
     kind = unspool.HighwayWrapper

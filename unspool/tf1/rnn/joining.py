@@ -135,6 +135,7 @@ class Loop:
         self._count, self._shows, call = len(calls), shows, calls[0]
         self._bound, self._inputs, self._state = call.bound, call.inputs, call.state
         self._variables = call.bound.variables
+        self._fixed = call.bound.fixed
         self._loop = Looped(call.puts_out[0].dtype, True, "rnn")
         self._widths = len(call.reads), len(call.starts)
         self._unplanned: WeakSet[Any] = WeakSet()
@@ -161,7 +162,7 @@ class Loop:
         if self._shows:
             runs = self._showing.get(run.state) or self._showing.setdefault(run.state, Showing(module))
         with strict():
-            outputs, end = self._loop(runs, unflatten_as(self._inputs, sequences), None, state)
+            outputs, end = self._loop(runs, unflatten_as(self._inputs, sequences), None, state, fixed=self._fixed)
         return [*flatten(outputs), *flatten(end)]
 
     def _called(self, module: Any, sequences: Sequence[Any], state: Any) -> list[Any]:

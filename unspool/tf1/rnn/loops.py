@@ -20,7 +20,7 @@ from unspool.tf1.ops.array import shape
 from unspool.tf1.ops.math import cast
 from unspool.tf1.rnn.cell import RNNCell, as_leaf, bound_cell, run_module, sized, state_like
 from unspool.tf1.rnn.modules import Bound, Traced, as_sizes
-from unspool.tf1.rnn.running import Looped
+from unspool.tf1.rnn.running import BothWays, Looped
 from unspool.tf1.scopes import variable_scope
 from unspool.tf1.shapes import Dim, Dims, compatible, described
 from unspool.tf1.tensor import Tensor
@@ -83,11 +83,11 @@ def loop(
     state, kind = _state(cell, initial_state, dtype, sequences)
     sequences.check()
     bound = bound_cell(cell, sequences.step, state)
-
+    fixed = bound.fixed
     looped = _loop("rnn", kind, time_major, parallel_iterations, swap_memory)
 
     def run(modules: list[Any], x: Structure, lengths: Any, s: Structure) -> Any:
-        return looped(modules[0], x, lengths, s)
+        return looped(modules[0], x, lengths, s, fixed=fixed)
 
     results = sized(cell.output_size, sequences.axes, kind), state_like(state)
     given = sequences.inputs, sequences.lengths, state
@@ -129,19 +129,14 @@ def bidirectional_dynamic_rnn(
                 bounds.append(bound_cell(cell, sequences.step, state))
                 states.append((state, kind))
         kind = states[0][1]
-        forwards = _loop("bidirectional_rnn/fw", kind, time_major, parallel_iterations, swap_memory)
-        backwards = _loop("bidirectional_rnn/bw", kind, time_major, parallel_iterations, swap_memory)
-
-        def run(modules: list[Any], x: Structure, lengths: Any, s: Any) -> Any:
-            outputs_fw, state_fw = forwards(modules[0], x, lengths, s[0])
-            outputs_bw, state_bw = backwards(modules[1], x, lengths, s[1], reverse=True)
-            return (outputs_fw, outputs_bw), (state_fw, state_bw)
-
+        options = kind, time_major, parallel_iterations, swap_memory
+        fixed = [bound.fixed for bound in bounds]
+        run = BothWays(_loop("bidirectional_rnn/fw", *options), _loop("bidirectional_rnn/bw", *options), fixed)
         outputs = tuple(sized(cell.output_size, sequences.axes, kind) for cell in (cell_fw, cell_bw))
         both = states[0][0], states[1][0]
         results = outputs, (state_like(both[0]), state_like(both[1]))
         given = sequences.inputs, sequences.lengths, both
-        return run_module("bidirectional_rnn", bounds, run, given, results, loops=True)
+        return run_module("bidirectional_rnn", bounds, run, given, results, takes_run=True, loops=True)
 
 
 def static_rnn(

@@ -295,6 +295,11 @@ class Bound:
         """What it needs of a run besides inputs and state."""
         return [tensor for late in self._all_late() for tensor in late.inputs]
 
+    @property
+    def fixed(self) -> bool:
+        """Whether nothing about a session's copy changes between runs but the values of its weights."""
+        return not self.inputs and not any(isinstance(each, Traced) for each in self.module.modules())
+
     def _all_late(self) -> list[Late]:
         modules = self.module.modules() if self._runs_steps else ()
         traced = [module for module in modules if isinstance(module, Traced)]

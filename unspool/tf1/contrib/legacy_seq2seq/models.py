@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unspool.cells.like import assert_like_rnncell
 from unspool.structure import Structure
 from unspool.tf1.contrib.legacy_seq2seq.attention import embedding_attention_decoder
 from unspool.tf1.contrib.legacy_seq2seq.decoders import (
@@ -218,7 +219,17 @@ def one2many_rnn_seq2seq(
 
     Returns:
         The lists of outputs and the final states of the decoders, by name.
+
+    Raises:
+        TypeError: if a cell is none.
+        ValueError: if the dicts have not the same names.
     """
+    assert_like_rnncell("enc_cell", enc_cell)
+    for what, given in (("dec_cells_dict", dec_cells_dict), ("num_decoder_symbols_dict", num_decoder_symbols_dict)):
+        if given.keys() != decoder_inputs_dict.keys():
+            raise ValueError(f"{what} has the keys {[*given]}, but decoder_inputs_dict {[*decoder_inputs_dict]}")
+    for name, each in dec_cells_dict.items():
+        assert_like_rnncell(f"dec_cells_dict[{name!r}]", each)
     outputs, states = dict[Any, list[Any]](), dict[Any, Structure]()
     with variable_scope(scope or "one2many_rnn_seq2seq", dtype=dtype) as own:
         _, state = _encoded(enc_cell, encoder_inputs, num_encoder_symbols, embedding_size, own.dtype)
