@@ -283,3 +283,12 @@ def test_strings_go_through_loops():
     with tf.Session() as session:
         assert session.run(joined) == b"abc"
         assert session.run(mapped).tolist() == [2, 2, 2]
+
+
+def test_what_is_computed_of_a_few_strings_does_not_depend_on_how_many_there_were():
+    many = Strings.of([f"word {number}" for number in range(1000)])
+    few = many[3:5]
+    calls: list[bytes] = []
+    assert few.mapped(lambda word: calls.append(word) or len(word)).tolist() == [6, 6]
+    assert calls == [b"word 3", b"word 4"]
+    assert len(torch.cat([few, Strings.of(["end"])]).table) == 3
