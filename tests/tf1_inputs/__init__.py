@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from . import pipelines, queues, sessions, words
+from . import pipelines, queues, records, sessions, words
 from .drawn import drawn
 from .noting import Case
 
-SUBJECTS = {"pipelines": pipelines, "words": words, "queues": queues, "sessions": sessions}
+SUBJECTS = {"pipelines": pipelines, "words": words, "queues": queues, "records": records, "sessions": sessions}
 CASES: dict[str, Case] = {
     f"{subject}: {name}": case for subject, module in SUBJECTS.items() for name, case in module.CASES.items()
 }
