@@ -155,9 +155,9 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
         ends,
         scope,
     )
-    call.start()  # which may still find a reason
-    if not options.parallel_iterations and call.largest_beside >= LARGE_ROW:
-        call = replace(call, chunk=max(1, min(call.chunk, CHUNK_BYTES // (call.largest_beside * batch_size))))
+    largest = call.start()  # which may still find a reason
+    if not options.parallel_iterations and largest >= LARGE_ROW:
+        call = call._replace(chunk=max(1, min(call.chunk, CHUNK_BYTES // (largest * batch_size))))
     return call, tensors
 
 
