@@ -226,3 +226,28 @@ def test_the_first_error_is_what_join_raises():
     coord.request_stop(ValueError("second"))
     with pytest.raises(KeyError, match="first"):
         coord.join([])
+
+
+# -- sessions --------------------------------------------------------------------------------------------------------
+
+
+def test_threads_may_train_one_model_in_one_session():
+    x = tf.placeholder(tf.float32, [4, 6, 3])
+    outputs, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(8), x, dtype=tf.float32)
+    loss = tf.losses.mean_squared_error(tf.reduce_sum(x, 2), tf.squeeze(tf.layers.dense(outputs, 1), 2))
+    train = tf.train.AdamOptimizer(0.02).minimize(loss, global_step=tf.train.get_or_create_global_step())
+    found: list[list[float]] = [[] for _ in range(3)]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+
+        def work(own: list[float], seed: int) -> None:
+            rng = np.random.default_rng(seed)
+            while len(own) < 40:
+                own.append(float(session.run([train, loss], {x: rng.normal(size=(4, 6, 3))})[1]))
+
+        threads = [threading.Thread(target=work, args=each, daemon=True) for each in zip(found, range(3), strict=True)]
+        for each in threads:
+            each.start()
+        assert all(map(stops, threads))
+    assert [len(each) for each in found] == [40] * 3  # a thread that fails has fewer
+    assert all(np.mean(each[-5:]) < 0.5 * np.mean(each[:5]) for each in found)

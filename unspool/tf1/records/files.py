@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from unspool.checkpoints.crc32c import masked_crc32c
 from unspool.tf1.errors import DataLossError, NotFoundError
@@ -54,7 +54,7 @@ class TFRecordWriter:
 
     def __init__(self, path: Any, options: Any = None) -> None:
         self._compression = compression_of(options)
-        self._file: IO[bytes] = (gzip.open if self._compression == "GZIP" else open)(os.fspath(path), "wb")
+        self._file: Any = (gzip.open if self._compression == "GZIP" else open)(os.fspath(path), "wb")
         self._packed = zlib.compressobj() if self._compression == "ZLIB" else None
 
     def write(self, record: bytes) -> None:
