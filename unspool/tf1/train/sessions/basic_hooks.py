@@ -300,8 +300,7 @@ class SummarySaverHook(SessionRunHook):
         if (scaffold is None) == (summary_op is None):
             raise ValueError("Exactly one of scaffold or summary_op must be provided.")
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
-        self._folder, self._scaffold, self._summary = output_dir, scaffold, summary_op
-        self._writer: Any = summary_writer
+        self._folder, self._writer, self._scaffold, self._summary = output_dir, summary_writer, scaffold, summary_op
 
     def begin(self) -> None:
         """Finds the counter, and what writes."""
@@ -318,6 +317,9 @@ class SummarySaverHook(SessionRunHook):
             asked += self._summaries()
         return SessionRunArgs(asked)
 
+    def _opened(self) -> Any:
+        return self._writer
+
     def _summaries(self) -> list[Any]:
         found = self._summary if self._summary is not None else self._scaffold.summary_op
         return [] if found is None else list(found) if isinstance(found, list | tuple) else [found]  # pyright: ignore[reportUnknownArgumentType]
@@ -329,8 +331,8 @@ class SummarySaverHook(SessionRunHook):
         if self._due:
             step = int(run_context.session.run(self._step))
             self._timer.update_last_triggered_step(step)
-            for each in summaries:  # without a writer none was asked for
-                self._writer.add_summary(each, step)
+            for each in summaries:  # there are none without a writer
+                self._opened().add_summary(each, step)
         self._next = step + 1
 
     def end(self, session: Any) -> None:
