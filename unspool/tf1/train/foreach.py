@@ -45,12 +45,14 @@ def adam_(
     all threads however little there is to do, so the others are left to plain functions.
     """
     groups = list(zip(weights, grads, first, second, strict=True))
-    large = [each for each in groups if each[0].numel() >= LARGE and all(one.is_contiguous() for one in each)]
+    least = LARGE if torch.get_num_threads() > 1 else 0
+    large = [each for each in groups if each[0].numel() >= least and all(one.is_contiguous() for one in each)]
     if large:
         betas = dict(beta1=beta1, beta2=beta2, eps=eps, weight_decay=0.0, amsgrad=False, maximize=False)
         lists = [list(each) for each in zip(*large, strict=True)]
         _torch._fused_adam_(*lists, [], [_LATE] * len(large), lr=rate, **betas)
-        groups = [each for each in groups if not any(each is other for other in large)]
+        known = set(map(id, large))
+        groups = [each for each in groups if id(each) not in known]
     if groups:
         weights, grads, first, second = ([*each] for each in zip(*groups, strict=True))
         lerp_(first, grads, 1 - beta1)
