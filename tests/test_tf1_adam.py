@@ -40,13 +40,10 @@ def test_small_and_large_variables_follow_the_formula(threads: int, turned: bool
     starts = [rng.uniform(-1, 1, shape) for shape in shapes]
     slopes = [rng.uniform(0.5, 1, shape) for shape in shapes]
     variables = [tf.Variable(each) for each in starts]
-    losses = []
-    for variable, slope in zip(variables, slopes, strict=True):
-        square = variable * variable * slope / 2
-        losses.append(tf.reduce_sum(tf.matmul(square, np.ones((square.shape[1].value, 1))) if turned else square))
+    losses = [tf.reduce_sum(v * v * slope) / 2 for v, slope in zip(variables, slopes, strict=True)]
     grads = tf.gradients(tf.add_n(losses), variables)
     if turned:  # gradients whose memory lies the other way round
-        grads = [tf.transpose(tf.transpose(each) + 0.0) for each in grads]
+        grads = [tf.transpose(tf.stack([tf.transpose(each)])[0]) for each in grads]
     train = tf.train.AdamOptimizer(RATE).apply_gradients(zip(grads, variables, strict=True))
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
