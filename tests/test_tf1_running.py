@@ -187,6 +187,16 @@ if __name__ == "__main__":
 """
         assert runner.run(write(text), "--steps=5", "rest")["seen"] == [(5, ["program.py", "rest"])]
 
+    def test_options_are_listed_as_programs_list_them(self, write: Any) -> None:
+        text = """
+import tensorflow as tf
+tf.flags.DEFINE_integer("steps", 3, "")
+FLAGS = tf.flags.FLAGS
+FLAGS._parse_flags()
+listed = sorted(FLAGS.__flags.items())
+"""
+        assert runner.run(write(text), "--steps", "5")["listed"] == [("steps", 5)]
+
     def test_another_exit_is_the_callers(self, write: Any) -> None:
         with pytest.raises(SystemExit) as end:
             runner.run(write("import sys; sys.exit(3)"))
