@@ -35,6 +35,7 @@ from unspool.tf1 import (
     namespace,
     nn,
     operations,
+    python_io,
     sparse,
     strings,
     summary,
@@ -126,7 +127,9 @@ from unspool.tf1.ops.slicing import *
 from unspool.tf1.ops.strings import *
 from unspool.tf1.queues.producers import count_up_to
 from unspool.tf1.queues.queue import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
-from unspool.tf1.queues.readers import ReaderBase, TextLineReader, WholeFileReader
+from unspool.tf1.queues.readers import ReaderBase, TextLineReader, TFRecordReader, WholeFileReader
+from unspool.tf1.records import parsing as record_parsing
+from unspool.tf1.records.parsing import *
 from unspool.tf1.running.imports import Installation as Installation
 from unspool.tf1.running.imports import install as install
 from unspool.tf1.scopes import (
@@ -216,6 +219,7 @@ __all__ = [
     "RunMetadata",
     "RunOptions",
     "Session",
+    "TFRecordReader",
     "Tensor",
     "TensorArray",
     "TensorShape",
@@ -301,6 +305,7 @@ __all__ = [
     "ones_initializer",
     "orthogonal_initializer",
     "pow",
+    "python_io",
     "random",
     "random_normal_initializer",
     "random_uniform_initializer",
@@ -349,6 +354,7 @@ __all__ += _sparse_dense.__all__
 __all__ += _sparse_layout.__all__
 __all__ += _sparse_tensor.__all__
 __all__ += string_operations.__all__
+__all__ += record_parsing.__all__
 
 LATER = ("Summary", "Event")
 """Names that need the tensorboard package, which others do without."""
