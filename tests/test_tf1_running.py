@@ -237,6 +237,29 @@ raise KeyError("stopped")
         with pytest.raises(SyntaxError, match="2to3"):
             runner.run(write('print "hello"'))
 
+    def test_what_a_program_saved_another_goes_on_with(self, write: Any) -> None:
+        """Its graph, with a function of its own that names tensorflow."""
+        saving = """
+import numpy as np
+import tensorflow as tf
+def log(x):
+    return np.float32(x * len(tf.__version__))
+w = tf.Variable(2.0, name="w")
+tf.py_func(log, [w], tf.float32, name="logged")
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    tf.train.Saver().save(sess, "./model")
+"""
+        loading = """
+import tensorflow as tf
+saver = tf.train.import_meta_graph("model.meta")
+with tf.Session() as sess:
+    saver.restore(sess, tf.train.latest_checkpoint("."))
+    found = sess.run("logged:0")
+"""
+        runner.run(write(saving))
+        assert runner.run(write(loading, "loading.py"))["found"] == 2 * len("1.15.0")
+
 
 class TestCommand:
     def test_a_module_with_arguments_in_a_process(self, write: Any, tmp_path: Path) -> None:
