@@ -150,8 +150,6 @@ def _loss(
         sampled = x @ w[count:].T + b[count:]
         if remove_hits:
             hits = hit_mask(classes.reshape(-1, num_true), drawn)
-            if len(hits) < len(x):
-                hits = F.pad(hits, (0, 0, 0, len(x) - len(hits)))  # as in TensorFlow, a single row is the first
             sampled = sampled.masked_fill(hits, torch.finfo(sampled.dtype).min)
         return compute(true, sampled - torch.log(counts[1]))
 
