@@ -46,6 +46,8 @@ conformance: $(READY) $(TENSORFLOW_READY)
 	$(BIN)/python conformance/tf1_compare.py build/conformance/tf1
 	$(TENSORFLOW)/bin/python conformance/tf1_draw_ops.py --out build/conformance/tf1_ops
 	$(BIN)/python conformance/tf1_compare_ops.py build/conformance/tf1_ops
+	$(TENSORFLOW)/bin/python conformance/tf1_inputs.py --drawn $(CASES) --seed $(shell date +%s) --out build/conformance/tf1_inputs.json
+	$(BIN)/python conformance/tf1_compare_inputs.py build/conformance/tf1_inputs.json
 	$(TENSORFLOW)/bin/python conformance/tf1_scripts.py --out build/conformance/tf1_scripts
 	$(BIN)/python conformance/tf1_compare_scripts.py build/conformance/tf1_scripts
 	$(TENSORFLOW)/bin/python conformance/checkpoints.py --out build/conformance/checkpoints

@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations
 
 import unspool
 from tests.comparison import check, wanting_gradients
-from tests.idioms import IDIOMS, PLAIN, REFUSED
+from tests.idioms import IDIOMS, REFUSED
 from tests.idioms.table import DEPTH, UNITS, Step
 from unspool.engine.reasons import Code
 from unspool.structure import map_structure
@@ -73,16 +73,6 @@ def test_a_branch_that_decides_for_all_rows_is_named(name: str) -> None:
     assert reason.line is not None
     assert reason.line.text == line
     assert "torch.where" in (reason.advice or "")
-    check(cell, torch.float64, LENGTHS, wanting_gradients(inputs), wanting_gradients(state_of(cell, torch.float64)))
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_what_is_not_planned_says_why_and_runs(name: str) -> None:
-    entry, code = PLAIN[name]
-    cell, inputs = entry.make().double(), entry.inputs(BATCH, STEPS).double()
-    reason = unspool.explain(cell, inputs, dtype=torch.float64).reason
-    assert reason is not None
-    assert reason.code is code
     check(cell, torch.float64, LENGTHS, wanting_gradients(inputs), wanting_gradients(state_of(cell, torch.float64)))
 
 

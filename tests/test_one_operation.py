@@ -222,6 +222,25 @@ def test_residuals_live_as_long_as_the_graph() -> None:
     assert len(Residuals._alive) == before
 
 
+def test_what_a_call_keeps_is_freed_without_the_collector() -> None:
+    cell = LSTMCell(UNITS, input_size=DEPTH)
+    compiled = whole(lambda x: dynamic_rnn(cell, x)[0].sum())
+    x = torch.randn(2, 3, DEPTH, requires_grad=True)
+    for _ in range(2):
+        compiled(x).backward()
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        compiled(x).backward()
+        gc.collect()
+        assert not [each for each in gc.garbage if isinstance(each, Tensor)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("dropout", [False, True], ids=["plain", "dropout"])
 def test_activation_checkpointing_around_it(dropout: bool, backend: str) -> None:

@@ -13,7 +13,7 @@ from unspool import Checkpoint, Keep, Recompute, RNNCell, dynamic_rnn
 from unspool.engine import Options, entry
 from unspool.engine.execute.layout import PackedLayout
 from unspool.engine.request import Request
-from unspool.structure import flatten
+from unspool.structure import flatten, map_structure
 
 COUNTS, LENGTHS = (4, 4, 3, 1, 1, 1), [6, 3, 3, 2]
 
@@ -137,3 +137,63 @@ def test_a_layout_pads_and_packs() -> None:
     expected = nn.utils.rnn.pad_packed_sequence(nn.utils.rnn.PackedSequence(rows, torch.tensor(COUNTS)))[0]
     assert torch.equal(layout.padded(rows), expected)
     assert torch.equal(layout.packed(expected), rows)
+
+
+# -- layers -----------------------------------------------------------------------------------------------------------
+
+ORDER = [2, 0, 3, 1]
+LAYERS: dict[str, Any] = {
+    "plain": lambda: unspool.RNN(unspool.LSTMCell(3, input_size=3)),
+    "both directions": lambda: unspool.RNN(unspool.LSTMCell(3, input_size=3), bidirectional=True),
+    "a learned state": lambda: unspool.RNN(unspool.GRUCell(3, input_size=3), initial_state="learned"),
+    "all states": lambda: unspool.RNN(unspool.GRUCell(3, input_size=3), return_states="all"),
+    "truncated": lambda: unspool.RNN(unspool.GRUCell(3, input_size=3), detach_every=2),
+    "an unplanned cell": lambda: unspool.RNN(Summing()),
+    "torch's cell": lambda: unspool.RNN(nn.LSTMCell(3, 3), memory=Recompute()),
+}
+
+
+@pytest.mark.filterwarnings("ignore::unspool.PerformanceWarning")  # of the cell that is there for it
+@pytest.mark.parametrize("with_state", [False, True], ids=["its own state", "a state"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_on_a_packed_sequence_is_one_on_padded_rows_with_lengths(name: str, with_state: bool) -> None:
+    torch.manual_seed(0)
+    layer, x = LAYERS[name]().double(), torch.randn(4, 6, 3, dtype=torch.float64, requires_grad=True)
+    lengths = torch.tensor(LENGTHS)[ORDER]
+    state = map_structure(lambda leaf: leaf.detach().requires_grad_(), layer(x)[1]) if with_state else None
+    sequence = nn.utils.rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False)
+
+    def padded(leaf: Any) -> Any:
+        packed = isinstance(leaf, nn.utils.rnn.PackedSequence)
+        return nn.utils.rnn.pad_packed_sequence(leaf, True)[0] if packed else leaf
+
+    outputs, *rest = layer(sequence, state)
+    assert isinstance(outputs, nn.utils.rnn.PackedSequence)
+    shown = [padded(rest[1])] if len(rest) > 1 else []
+    found = [padded(outputs), *flatten(rest[0]), *shown]
+    outputs, *rest = layer(x, state, lengths)
+    expected = [outputs, *flatten(rest[0]), *rest[1:]]
+    weights = layer.cell.parameters() if with_state else layer.parameters()  # without what is learned to start from
+    check([found, expected], [x, *(flatten(state) if with_state else ()), *weights])
+
+
+def test_a_layer_builds_its_cell_for_packed_rows() -> None:
+    layer = unspool.RNN(unspool.LSTMCell(4))
+    outputs, state = layer(nn.utils.rnn.pack_sequence([torch.randn(5, 3), torch.randn(2, 3)]))
+    assert outputs.data.shape == (7, 4)
+    assert state.h.shape == (2, 4)
+    assert sum(weight.numel() for weight in layer.parameters()) == (3 + 4 + 1) * 16
+
+
+def test_packed_rows_are_not_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = unspool.RNN(unspool.GRUCell(4, input_size=3))
+    sequence = nn.utils.rnn.pack_sequence([torch.randn(5, 3), torch.randn(2, 3)])
+    monkeypatch.setattr("unspool.layers.batches.pad_packed_sequence", None)
+    assert layer(sequence)[0].data.shape == (7, 4)
+
+
+def test_a_state_of_another_number_of_rows_is_an_error() -> None:
+    layer = unspool.RNN(unspool.GRUCell(4, input_size=3))
+    sequence = nn.utils.rnn.pack_sequence([torch.randn(5, 3), torch.randn(2, 3)])
+    with pytest.raises(ValueError, match=r"initial_state has shape \[3, 4\], but inputs have a batch of 2"):
+        layer(sequence, torch.zeros(3, 4))

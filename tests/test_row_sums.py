@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import Tensor, nn
 
+from unspool import RNNCell, dynamic_rnn
 from unspool.engine.emit.cpp.libraries.runtime import Runtime
+from unspool.engine.emit.cpp.part import BatchedSums
 
 LEFTS = [(3,), (8, 16), (28, 150), (64, 300)]
 """Widths of left factors: less than a tile, whole tiles, parts of them, and more than stay in the cache together."""
@@ -43,6 +46,52 @@ def test_sums_of_products_over_rows(threads: int, lefts: tuple[int, ...], dtype:
             for one, other in zip(found, expected, strict=True):
                 # Rounding grows with the number of rows at most, and with the size of what is added.
                 torch.testing.assert_close(one.double(), other, rtol=0, atol=tolerance * rows**0.5 * 4)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("rows", [1, 300])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-13)])
+def test_sums_of_products_of_heads(rows: int, dtype: torch.dtype, tolerance: float) -> None:
+    torch.manual_seed(0)
+    left, right = (torch.randn(rows, 3, size, dtype=dtype).transpose(0, 1) for size in (5, 40))
+    for one, other in ((left, right), (left.contiguous(), right), (left, right.mT.contiguous().mT)):
+        found = BatchedSums()(one, other)
+        expected = one.double().mT @ other.double()
+        torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance * rows**0.5 * 4)
+
+
+class Heads(RNNCell):
+    """Two heads with weights of their own, and one set of weights for all places of a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size = self.output_size = 8
+        self.heads = nn.Parameter(torch.randn(2, 4, 4) / 2)
+        self.places = nn.Parameter(torch.randn(4, 4) / 2)
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.einsum("bhi,hij->bhj", h.view(-1, 2, 4), self.heads)
+        h = torch.tanh(torch.tanh(h) @ self.places + x.view(-1, 2, 4)).flatten(1)
+        return h, h
+
+
+@pytest.mark.compiled
+def test_gradients_of_weights_of_heads_and_places_are_sums_over_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    cell, x = Heads().double(), torch.randn(3, 6, 8, dtype=torch.float64)
+    expected = torch.autograd.grad(by_hand(cell, x.transpose(0, 1)).sum(), [*cell.parameters()])
+    output, _ = dynamic_rnn(cell, x, dtype=torch.float64)
+    for name in ("mm", "bmm"):
+        monkeypatch.setattr(torch, name, lambda *_: pytest.fail("torch has nothing left to multiply"))
+    torch.testing.assert_close(torch.autograd.grad(output.sum(), [*cell.parameters()]), expected)
+
+
+def by_hand(cell: RNNCell, x: Tensor) -> Tensor:
+    h, outputs = torch.zeros(3, 8, dtype=torch.float64), list[Tensor]()
+    for each in x:
+        output, h = cell(each, h)
+        outputs.append(output)
+    return torch.stack(outputs, 1)
 
 
 @pytest.mark.compiled

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
+
+
+def repeats_warnings() -> bool:
+    """Whether some warnings are shown as often as they are given, not once for each line.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("always")
+    ...     repeats_warnings()
+    True
+    """
+    for action, message, category, module, line in warnings.filters:
+        if action == "always":
+            return True
+        if category is Warning and not (message or module or line):  # those behind it decide nothing
+            return False
+    return False
 
 
 class Said:

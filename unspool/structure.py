@@ -38,7 +38,7 @@ def unflatten_as(structure: Structure, leaves: Iterable[Any]) -> Structure:
     if is_flat(structure):
         made = tuple(leaves)
         if len(made) == len(structure):
-            kind = cast(Any, type(structure))
+            kind: Any = structure.__class__
             return made if kind is tuple else kind._make(made)
         leaves = made
     remaining = iter(leaves)
@@ -77,7 +77,8 @@ def is_flat(structure: Structure) -> bool:
     """Whether it is a tuple or namedtuple of tensors, or of sizes: what most states are, and quicker to see here."""
     if not _is_plain(structure.__class__):
         return False
-    for each in cast(Iterable[Any], structure):  # noqa: SIM110 (all() is slower)
+    leaves: Iterable[Any] = structure
+    for each in leaves:  # noqa: SIM110 (all() is slower)
         if not isinstance(each, _SIMPLE):
             return False
     return True

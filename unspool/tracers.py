@@ -89,7 +89,7 @@ def has_values(tensor: Tensor) -> bool:
     >>> has_values(torch.ones(2)), has_values(torch.ones(2, device="meta"))
     (True, False)
     """
-    if recorder() is not None or tensor.device.type == "meta":
+    if recorder() is not None or tensor.is_meta:
         return False
     while _functorch.is_gradtrackingtensor(tensor):
         tensor = _functorch.get_unwrapped(tensor)

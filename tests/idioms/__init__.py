@@ -6,11 +6,10 @@ Each entry is a step of a small cell, `step(cell, x, h) -> new h`, or a cell of 
 from __future__ import annotations
 
 from tests.idioms import attributes, axes, branches, layers, operations, randomness
-from tests.idioms.table import IDIOMS, PLAIN, REFUSED, Idiom
+from tests.idioms.table import IDIOMS, REFUSED, Idiom
 
 __all__ = [
     "IDIOMS",
-    "PLAIN",
     "REFUSED",
     "Idiom",
     "attributes",

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import unspool
-from tests.idioms.table import DEPTH, PLAIN, UNITS, Idiom, Step, add, idiom
-from unspool.engine.reasons import Code
+from tests.idioms.table import DEPTH, UNITS, Step, add, idiom
 
 
 def _after(cell: Any, x: Tensor, h: Tensor) -> Tensor:
@@ -30,10 +29,15 @@ def _by_a_scripted_function() -> Any:
     return Step(lambda cell, x, h: gate(cell.mixed(x, h), h))
 
 
-def _scripted() -> nn.Module:
+def _scripted(module: nn.Module) -> nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # which people who have some know
-        return torch.jit.script(nn.Sequential(nn.Linear(UNITS, UNITS), nn.Tanh()))
+        return torch.jit.script(module)
+
+
+def _by_a_cell(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    new, _ = cell.layer(cell.mixed(x, h))
+    return new + 0.1 * h
 
 
 def _one_step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
@@ -109,9 +113,12 @@ add("nn.LSTMCell", ByLSTMCell)
 idiom("nn.GRUCell", lambda cell, x, h: cell.layer(x, h), layer=lambda: nn.GRUCell(DEPTH, UNITS))
 idiom("nn.RNNCell", lambda cell, x, h: cell.layer(x, h), layer=lambda: nn.RNNCell(DEPTH, UNITS))
 add("a scripted function", _by_a_scripted_function)
-PLAIN["a scripted layer"] = (
-    Idiom(lambda: Step(_after, layer=_scripted())),
-    Code.UNGUARDED,
+idiom("a scripted layer", _after, layer=lambda: _scripted(nn.Sequential(nn.Linear(UNITS, UNITS), nn.Tanh())))
+idiom("a scripted nn.LSTMCell", _by_a_cell, layer=lambda: _scripted(nn.LSTMCell(UNITS, UNITS)))
+idiom(
+    "a scripted Transformer layer",
+    lambda cell, x, h: cell.layer(cell.mixed(x, h)[:, None])[:, 0],
+    layer=lambda: _scripted(nn.TransformerEncoderLayer(UNITS, 2, 8, dropout=0.0, batch_first=True)),
 )
 idiom("PReLU", _after, layer=lambda: nn.PReLU(UNITS))
 idiom("PReLU with one weight", _after, layer=nn.PReLU)

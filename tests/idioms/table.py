@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from unspool import RNNCell
-from unspool.engine.reasons import Code
 
 DEPTH, UNITS = 3, 4
 
@@ -60,8 +59,6 @@ class Idiom:
 IDIOMS: dict[str, Idiom] = {}
 REFUSED: dict[str, tuple[Idiom, str]] = {}
 """Those that decide by values, with the text of the line that does."""
-PLAIN: dict[str, tuple[Idiom, Code]] = {}
-"""Those that run in the plain loop for another reason."""
 
 
 def idiom(name: str, step: Callable[..., Tensor], inputs: Any = vectors, *, draws: bool = False, **parts: Any) -> None:

@@ -5,10 +5,13 @@ Each subject has cases, which both libraries run and which are noted, and mistak
 
 from __future__ import annotations
 
-from . import pipelines, queues, sessions, words
+from collections.abc import Iterable
+
+from . import pipelines, queues, records, sessions, words
+from .drawn import drawn
 from .noting import Case
 
-SUBJECTS = {"pipelines": pipelines, "words": words, "queues": queues, "sessions": sessions}
+SUBJECTS = {"pipelines": pipelines, "words": words, "queues": queues, "records": records, "sessions": sessions}
 CASES: dict[str, Case] = {
     f"{subject}: {name}": case for subject, module in SUBJECTS.items() for name, case in module.CASES.items()
 }
@@ -17,3 +20,14 @@ MISTAKES: dict[str, Case] = {
     for subject, module in SUBJECTS.items()
     for name, make in module.MISTAKES.items()
 }
+
+
+def drawn_case(name: str) -> Case:
+    """The pipeline that a name draws."""
+    seed = int(name.removeprefix("drawn: "))
+    return lambda tf, folder: drawn(tf, folder, seed)
+
+
+def drawn_cases(seeds: Iterable[int]) -> dict[str, Case]:
+    """Pipelines drawn from seeds."""
+    return {f"drawn: {seed}": drawn_case(f"drawn: {seed}") for seed in seeds}

@@ -11,7 +11,6 @@ from torch.nn.parameter import is_lazy
 
 from unspool.cells.building import Buildable
 from unspool.cells.like import is_built
-from unspool.dynamo.site import weights_by_name
 from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
 from unspool.engine.trace.lifting import reached_weights, weights_of
 
@@ -34,7 +33,7 @@ def obstacle(cell: Any) -> str | None:
         reached = Fingerprint(cell).tensors
     except (TypeError, CannotGuardError) as error:
         return f"what {kind} reads cannot be followed: {error}"
-    known = list(weights_by_name(cell).values()) if isinstance(cell, nn.Module) else []
+    known = [*cell.parameters(), *cell.buffers()] if isinstance(cell, nn.Module) else []
     others = {**reached_weights(reached, known), **{n: w for n, w in weights_of(cell).items() if w.requires_grad}}
     registered = set(map(id, known))
     strangers = [name for name, weight in others.items() if id(weight) not in registered and weight.is_leaf]

@@ -32,9 +32,9 @@ def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -
     if not any(wanted):
         with torch.no_grad():
             return _promised(at, operands, at.results(at.run(operands)))
-    with _autograd():
+    with _Autograd():
         given = [each.detach().requires_grad_() if want else each for each, want in zip(operands, wanted, strict=True)]
-        for number, own in at.own_weights().items():
+        for number, own in enumerate(at.own_weights()):
             if operands[number] is own:  # as the guard of its plan knows it
                 given[number] = operands[number]
         residuals = Residuals(operands)
@@ -57,7 +57,7 @@ def _loop_backward(
     wanted: list[bool],
 ) -> list[Tensor]:
     """Gradients of the operands that want them, zeros where none arrives."""
-    with _autograd():
+    with _Autograd():
         found = Residuals.of(token).gradients(operands, results, gradients)
     each = zip(found, _wanted(operands, wanted), strict=True)
     made = [torch.zeros_like(operand, memory_format=DENSE) if d is None else d.contiguous() for d, operand in each]
@@ -127,14 +127,27 @@ torch.library.register_fake("unspool::loop_backward", _fake_loop_backward, lib=_
 torch.library.register_autograd("unspool::loop", _gradients, setup_context=_keep, lib=_library)
 
 
-@contextmanager
-def _autograd() -> Generator[None, None, None]:
+class _Autograd:
     """Records for autograd inside of an operation, where torch has turned that off."""
-    key, included, excluded = _C.DispatchKey, _C._dispatch_tls_local_include_set(), _C._dispatch_tls_local_exclude_set()
-    for each in (key.AutogradFunctionality, key.AutogradOther, key.AutogradNestedTensor, key.ADInplaceOrView):
-        excluded = excluded.remove(each)
-    with _C._ForceDispatchKeyGuard(included, excluded), torch.enable_grad():
-        yield
+
+    def __enter__(self) -> None:
+        excluded = _C._dispatch_tls_local_exclude_set()
+        for key in _AUTOGRAD:
+            excluded = excluded.remove(key)
+        self._keys = _C._ForceDispatchKeyGuard(_C._dispatch_tls_local_include_set(), excluded)
+        self._keys.__enter__()
+        self._before = torch.is_grad_enabled()
+        _C._set_grad_enabled(True)
+
+    def __exit__(self, *error: object) -> None:
+        _C._set_grad_enabled(self._before)
+        self._keys.__exit__(None, None, None)
+
+
+_AUTOGRAD = [
+    getattr(_C.DispatchKey, name)
+    for name in ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor", "ADInplaceOrView")
+]
 
 
 @contextmanager
@@ -154,7 +167,8 @@ def _promised(at: Site, operands: Sequence[Tensor], results: Sequence[Tensor]) -
     made = list[Tensor]()
     for number, each in enumerate(results):
         if number < at.outputs and at.time_axis:
-            made.append(each.detach().transpose(0, 1).contiguous().transpose(0, 1))
+            by_time = each.detach().transpose(0, 1)
+            made.append(each.detach() if by_time.is_contiguous() else by_time.contiguous().transpose(0, 1))
         else:
             made.append(each.detach().contiguous())
     return _separate(made, operands)

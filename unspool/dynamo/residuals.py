@@ -92,15 +92,20 @@ class _Lent:
         self._tensors = [each.detach() for each in operands]
         self._strides = [each.stride() for each in operands]
         self._saved: list[_Saved] = []
+        self._numbers: dict[int, list[int]] = {}
+        """The tensors that are in each piece of memory, by its address."""
+        self._note(0)
 
     def finish(self, results: Sequence[Tensor]) -> None:
         """Takes the results, and lets go of all."""
         self._strides += [each.stride() for each in results]
+        given = len(self._tensors)
         self._tensors += [each.detach() for each in results]
+        self._note(given)
         for each in self._saved:
             if each.tensor is not None and (place := self._place(each.tensor)) is not None:
                 each.tensor, each.place = None, place
-        self._tensors, self._saved = [], []
+        self._tensors, self._saved, self._numbers = [], [], {}
 
     @contextmanager
     def again(self, tensors: Sequence[Tensor]) -> Generator[None, None, None]:
@@ -127,11 +132,17 @@ class _Lent:
         given = self._tensors[number]
         return given.as_strided(size, stride, given.storage_offset() + offset)
 
+    def _note(self, first: int) -> None:
+        """Notes where the tensors from that number on are in memory."""
+        for number, each in enumerate(self._tensors[first:], first):
+            if memory := each.untyped_storage().data_ptr():
+                self._numbers.setdefault(memory, []).append(number)
+
     def _place(self, tensor: Tensor) -> tuple[int, tuple[int, ...], tuple[int, ...], int] | None:
         """Where a tensor is in an operand or a result, if it is in one."""
-        memory = tensor.untyped_storage().data_ptr()
-        for number, whole in enumerate(self._tensors):
-            if not memory or whole.untyped_storage().data_ptr() != memory or whole.dtype != tensor.dtype:
+        for number in self._numbers.get(tensor.untyped_storage().data_ptr(), ()):
+            whole = self._tensors[number]
+            if whole.dtype != tensor.dtype:
                 continue
             offset: Any = tensor.storage_offset() - whole.storage_offset()
             if offset >= 0 and offset + _extent(tensor) <= _extent(whole):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils import stateless
 
 from unspool.dynamo.capture import CELL, STEP_INDEX, TENSOR
@@ -90,8 +91,14 @@ class Site:
         arguments = {name: _filled(each, operands, cells) for name, each in self.arguments.items()}
         if no_steps:
             arguments["inputs"] = map_structure(self._without_steps, arguments["inputs"])
+        others = self._others(cells, operands)
+        if not others and self._is_cast():  # as it nearly always is, and what is entered costs time
+            return self.loop(**arguments, **self.options)
         device, enabled, dtype = self.autocast
-        with self._reading(cells, operands), torch.autocast(device, dtype, enabled=enabled):
+        with ExitStack() as stack:
+            stack.enter_context(torch.autocast(device, dtype, enabled=enabled))
+            for cell, given in others:
+                stack.enter_context(swapped._reparametrize_module(cell, given, tie_weights=True))
             return self.loop(**arguments, **self.options)
 
     def steps(self, operands: Sequence[Tensor]) -> Any:
@@ -115,34 +122,44 @@ class Site:
             )
         return leaves
 
-    def own_weights(self) -> dict[int, Tensor | None]:
-        """The weights that the cells have now, by the numbers of their operands."""
-        cells: list[Any] = [reference() for reference in self.cells]
-        own = [weights_by_name(cell) if names else {} for cell, names in zip(cells, self.names, strict=True)]
-        return dict(enumerate(each.get(name) for each, names in zip(own, self.names, strict=True) for name in names))
+    def own_weights(self) -> list[Tensor | None]:
+        """The weights that the cells have now, in the order of their operands."""
+        cells = zip(self.cells, self._paths, strict=True)
+        return [_weight_at(reference(), path) for reference, paths in cells for path in paths]
 
     def _without_steps(self, leaf: Any) -> Any:
         return leaf.narrow(self.time_axis, 0, 0) if isinstance(leaf, Tensor) and leaf.dim() > self.time_axis else leaf
 
-    @contextmanager
-    def _reading(self, cells: Sequence[Any], operands: Sequence[Tensor]) -> Generator[None, None, None]:
-        """Lets cells read the operands as their weights, where they are not their own."""
-        remaining = iter(operands)
-        with ExitStack() as stack:
-            for cell, names in zip(cells, self.names, strict=True):
-                given = dict(zip(names, remaining, strict=False))
-                if not given:
-                    continue
-                own = weights_by_name(cell)
-                others = {name: each for name, each in given.items() if each is not own.get(name)}
-                if others:
-                    stack.enter_context(swapped._reparametrize_module(cell, others, tie_weights=True))
-            yield
+    @cached_property
+    def _paths(self) -> list[list[list[str]]]:
+        return [[name.split(".") for name in names] for names in self.names]
+
+    def _others(self, cells: Sequence[Any], operands: Sequence[Tensor]) -> list[tuple[Any, dict[str, Tensor]]]:
+        """The operands that cells have to read as their weights, by name, where they are not their own."""
+        remaining, found = iter(operands), list[tuple[Any, dict[str, Tensor]]]()
+        for cell, names, paths in zip(cells, self.names, self._paths, strict=True):
+            given = zip(names, paths, remaining, strict=False)
+            others = {name: each for name, path, each in given if each is not _weight_at(cell, path)}
+            if others:
+                found.append((cell, others))
+        return found
+
+    def _is_cast(self) -> bool:
+        """Whether autocast is as it was at the call."""
+        device, enabled, dtype = self.autocast
+        if torch.is_autocast_enabled(device) != enabled:
+            return False
+        return not enabled or torch.get_autocast_dtype(device) == dtype
 
 
-def weights_by_name(cell: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers, as `as_one_operation` lists them."""
-    return {**dict(cell.named_parameters()), **dict(cell.named_buffers())}
+def _weight_at(cell: Any, path: Sequence[str]) -> Tensor | None:
+    """The parameter or buffer of a module under a name, given in parts; None if there is none by now."""
+    for name in path[:-1]:
+        cell = cell._modules.get(name)
+        if cell is None:
+            return None
+    found = cell._parameters.get(path[-1])
+    return cell._buffers.get(path[-1]) if found is None else found
 
 
 def _filled(part: Structure, operands: Sequence[Tensor], cells: Sequence[Any]) -> Structure:

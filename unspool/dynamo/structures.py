@@ -29,31 +29,32 @@ def encode(structure: Structure) -> tuple[list[Tensor], str]:
     """
     leaves: list[Tensor] = []
     words: list[str] = []
-
-    def visit(part: Structure) -> None:
-        kind: Any = part.__class__
-        if isinstance(part, Tensor):
-            words.append(str(len(leaves)))
-            leaves.append(part)
-        elif part is None:
-            words.append("none")
-        elif kind is dict or kind is OrderedDict:
-            for each in part.values():
-                visit(each)
-            words.append(f"{'dict' if kind is dict else 'ordered'}:{len(part)}:{_name(tuple(part))}")
-        elif issubclass(kind, tuple) and hasattr(cast(Any, kind), "_fields"):
-            for each in part:
-                visit(each)
-            words.append(f"named:{len(part)}:{_name(kind)}")
-        elif kind is tuple or kind is list:
-            for each in part:
-                visit(each)
-            words.append(f"{kind.__name__}:{len(part)}")
-        else:
-            raise TypeError(f"a result of the loop holds {describe(part)}, not only tensors")
-
-    visit(structure)
+    _visit(structure, leaves, words)
     return leaves, " ".join(words)
+
+
+# Not a function inside the other: it would refer to itself, and keep the tensors until the collector finds it.
+def _visit(part: Structure, leaves: list[Tensor], words: list[str]) -> None:
+    kind: Any = part.__class__
+    if isinstance(part, Tensor):
+        words.append(str(len(leaves)))
+        leaves.append(part)
+    elif part is None:
+        words.append("none")
+    elif kind is dict or kind is OrderedDict:
+        for each in part.values():
+            _visit(each, leaves, words)
+        words.append(f"{'dict' if kind is dict else 'ordered'}:{len(part)}:{_name(tuple(part))}")
+    elif issubclass(kind, tuple) and hasattr(cast(Any, kind), "_fields"):
+        for each in part:
+            _visit(each, leaves, words)
+        words.append(f"named:{len(part)}:{_name(kind)}")
+    elif kind is tuple or kind is list:
+        for each in part:
+            _visit(each, leaves, words)
+        words.append(f"{kind.__name__}:{len(part)}")
+    else:
+        raise TypeError(f"a result of the loop holds {describe(part)}, not only tensors")
 
 
 def decode(program: str, leaves: list[Any]) -> Structure:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from unspool.loops.packed import Sorted
 from unspool.structure import Structure, flatten, map_tensors
 
 
@@ -53,8 +54,25 @@ class Unbatched(Padded):
         return map_tensors(lambda leaf: leaf.squeeze(0 if self.batch_first else 1), padded)
 
 
+class Rows(Padded):
+    """A `PackedSequence` whose rows loops take as they are."""
+
+    def __init__(self, inputs: PackedSequence) -> None:
+        super().__init__(inputs.data, None, batch_first=False)
+        self.sorted = Sorted(inputs)
+
+    @property
+    def rows(self) -> int:
+        """How many sequences there are."""
+        return self.sorted.batch_size
+
+    def outputs(self, padded: Structure) -> Structure:
+        """Packed in the same order; these are rows, too."""
+        return self.sorted.packed(padded)
+
+
 class Packed(Padded):
-    """A `PackedSequence`."""
+    """A `PackedSequence` that is padded, for whoever wants to see every step."""
 
     def __init__(self, inputs: PackedSequence, batch_first: bool) -> None:
         padded, lengths = pad_packed_sequence(inputs, batch_first)

@@ -7,13 +7,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch.nn.utils.rnn import PackedSequence
 
 from unspool.cells.fresh import mirrored, reset_any
 from unspool.cells.rows_first import RowsFirst, has_rows_first, own_layout, rows_first
 from unspool.cells.torch_cells import as_cell
-from unspool.engine import Explanation, Memory, check_memory
+from unspool.engine import Explanation, Memory, Options, check_memory
 from unspool.flags import check_flag
-from unspool.layers.batches import Padded, as_batch
+from unspool.layers.batches import Padded, Rows, as_batch
 from unspool.layers.resets import as_flags
 from unspool.layers.states import LearnedState, as_states
 from unspool.layers.steps import Resetting, Showing, Truncating
@@ -22,6 +23,7 @@ from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
 from unspool.loops.directions import join
 from unspool.loops.dynamic import dynamic_rnn
 from unspool.loops.explain import explain
+from unspool.loops.packed import Sorted
 from unspool.loops.step_index import StepIndex
 from unspool.sizes import UNKNOWN
 from unspool.structure import flatten, map_structure, map_tensors
@@ -120,12 +122,24 @@ class RNN(nn.Module):
         Returns:
             The outputs and the final state; with `return_states="all"` also the states after every step.
         """
+        plain = lengths is None and resets is None and self.detach_every is None
+        if plain and isinstance(x, PackedSequence) and Sorted.serves(x):
+            return self._forward_packed(Rows(x), state)
         batch, cells, inputs, starts = self._given(x, state, lengths, resets)
         run: Any = bidirectional_dynamic_rnn if self.bidirectional else dynamic_rnn
         outputs, finals = run(*cells, inputs, batch.lengths, *starts, **self._options)
         if not self.bidirectional:
             outputs, finals = [outputs], [finals]
         return self._returned(outputs, finals, batch)
+
+    def _forward_packed(self, batch: Rows, state: Any) -> Any:
+        """Runs the cells over packed rows as they are, without padding."""
+        options = Options(None, self.swap_memory, self.memory)
+        each = [
+            batch.sorted.run(self._running(k, False), start, options, backwards=bool(k), name=name)
+            for k, (start, name) in enumerate(zip(self._starts(state, batch), self._directions, strict=True))
+        ]
+        return self._returned([outputs for outputs, _ in each], [final for _, final in each], batch)
 
     def explain(self, x: Any, state: Any = None, lengths: Any = None, *, resets: Any = None) -> Explanation:
         """Says how the layer would run the same arguments, without running them; the first direction of two.
@@ -219,6 +233,10 @@ class RNN(nn.Module):
         return [self.cell] if self.cell_bw is None else [self.cell, self.cell_bw]
 
     @property
+    def _directions(self) -> list[str]:
+        return ["fw", "bw"] if self.bidirectional else [""]
+
+    @property
     def _options(self) -> dict[str, Any]:
         return {"time_major": not self.batch_first, "swap_memory": self.swap_memory, "memory": self.memory}
 
@@ -228,9 +246,13 @@ class RNN(nn.Module):
         flags = None if resets is None else as_flags(resets, batch, self.bidirectional)
         inputs = batch.inputs if flags is None else (batch.inputs, flags)
         inputs = inputs if self.detach_every is None else (inputs, StepIndex())
+        starts = self._starts(state, batch)
+        return batch, [self._running(k, flags is not None) for k in range(len(starts))], inputs, starts
+
+    def _starts(self, state: Any, batch: Padded) -> list[Any]:
+        """What each direction starts from."""
         given = as_states(state, 2, "direction") if self.bidirectional else [state]
-        starts = [self._start_of(k, each, batch) for k, each in enumerate(given)]
-        return batch, [self._running(k, flags is not None) for k in range(len(given))], inputs, starts
+        return [self._start_of(k, each, batch) for k, each in enumerate(given)]
 
     def _learned(self, k: int) -> LearnedState | None:
         return None if self.initial_state is None else cast(LearnedState, self.initial_state[k])

@@ -73,7 +73,8 @@ class Sequences(Request):
 
     def _build(self) -> None:
         if not is_built(self.cell):
-            one_step = map_structure(lambda leaf: leaf.new_empty(leaf.shape[1:]), self.inputs)
+            first = 1 if self.counts is None else 0  # packed rows have no axis of steps
+            one_step = map_structure(lambda leaf: leaf.new_empty(leaf.shape[first:]), self.inputs)
             build(self.cell, one_step, self.state)
 
 
@@ -122,18 +123,26 @@ def as_sequences(
         found = [static_shape(leaf)[axis] for leaf in leaves]
         if any(each != found[0] for each in found):
             raise ValueError(f"{what} for all the tensors of inputs: {found}")
-    known = given.output_size is not UNKNOWN
-    output_dtype = as_output_dtype(dtype, state) if known else None
-    if known:
-        check_sizes(given.output_size, f"{cell_name}.output_size")
-    # TensorFlow leaves states to the cell, but a tuple in the place of an LSTMStateTuple, (h, c) as torch has it, would
-    # be taken in the wrong order; and with lengths, rows of states and of inputs are picked together.
-    check_namedtuples(given.state_size, state, name=state_name, like=f"{cell_name}.state_size")
+    output_dtype = checked_output_dtype(given, state, dtype, cell_name, state_name)
     runs, state, axes = as_rows_first(given, state, state_name)
-    if lengths is not None:
+    if lengths is not None:  # rows of states and of inputs are picked together
         check_state_rows(state, batch_size, state_name, steps)
         check_lengths_fit(lengths, steps)
     return Sequences(runs, inputs, lengths, state, output_dtype, options, plan_owner_of(runs), axes, numbers)
+
+
+def checked_output_dtype(
+    cell: Any, state: Structure, dtype: Any, cell_name: str, state_name: str
+) -> torch.dtype | None:
+    """The dtype of the outputs, None if their size is not known; checks what the cell says of its sizes."""
+    known = cell.output_size is not UNKNOWN
+    output_dtype = as_output_dtype(dtype, state) if known else None
+    if known:
+        check_sizes(cell.output_size, f"{cell_name}.output_size")
+    # TensorFlow leaves states to the cell, but a tuple in the place of an LSTMStateTuple, (h, c) as torch has it, would
+    # be taken in the wrong order.
+    check_namedtuples(cell.state_size, state, name=state_name, like=f"{cell_name}.state_size")
+    return output_dtype
 
 
 def _as_input(leaf: Any, time_major: bool) -> Any:

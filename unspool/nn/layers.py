@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unspool.dynamo import called_as_it_is
 from unspool.loops.arguments import Sequences
-from unspool.nn.batches import Full, Packed
+from unspool.loops.packed import Full, Packed
 from unspool.nn.steps import STEPS, Step
 from unspool.structure import Structure, flatten, map_structure
 from unspool.tracers import differentiator, has_values, onlooker
@@ -109,7 +109,7 @@ class _OnEngine(nn.RNNBase):
                 return False
         weight: Any = self.weight_hh_l0
         tensors: list[Tensor] = [data, weight, *states]
-        return all(each.dtype == data.dtype and each.device.type == "cpu" and has_values(each) for each in tensors)
+        return all(each.dtype == data.dtype and each.is_cpu and has_values(each) for each in tensors)
 
 
 def _stacked(*states: Tensor) -> Tensor:

@@ -9,15 +9,9 @@ from typing import Any
 
 from unspool.tf1.renamed import RENAMED
 
-_ARRAYS = "read with Python, and feed arrays"
 _CODE = "graphs are not in checkpoints here: build the graph with the program, and restore its variables"
 _INSTEAD = {
-    "tf.train.import_meta_graph": f"{_CODE} with tf.train.Saver().restore",
-    "tf.train.export_meta_graph": _CODE,
-    "tf.import_graph_def": _CODE,
-    "tf.GraphDef": _CODE,
     "tf.saved_model": _CODE,
-    "tf.python_io": _ARRAYS,
     "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
     "tf.enable_eager_execution": "without a graph, use torch and plain unspool",
     "tf.GradientTape": "use tf.gradients, or torch and plain unspool",

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from unspool.structure import map_structure
-
 _T = torch.Tensor
 _as_numbers: Any = torch._C.DisableTorchFunctionSubclass  # pyright: ignore[reportPrivateUsage]  # no public name
 _MOVING = (
@@ -105,22 +103,27 @@ class Strings(torch.Tensor):
 
     def mapped(self, function: Callable[[bytes], Any]) -> np.ndarray[Any, Any]:
         """What a function makes of each string, computed once for each that differs, as an array of objects."""
-        made = np.empty(len(self.table), object)
-        codes = _plain(self).cpu().numpy()
-        for place in np.unique(codes):
-            made[int(place)] = function(self.table[int(place)])
-        found = np.empty(codes.shape, object)
-        found[...] = made[codes]
+        used, places = self.used()
+        made = np.empty(len(used), object)
+        for number, word in enumerate(used):
+            made[number] = function(word)
+        found = np.empty(places.shape, object)
+        found[...] = made[places]
         return found
+
+    def used(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The strings that differ, and which of them is at each place: the table may have many more."""
+        codes = _plain(self).cpu().numpy()
+        found, places = np.unique(codes, return_inverse=True)
+        return self.table[found], places.reshape(codes.shape)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        named: dict[str, Any] = kwargs or {}
         if func in _TELLS or func in _MOVES:
-            codes, table = _together([*args, *named.values()])
-            replaced = lambda leaf: codes.get(id(leaf), leaf) if isinstance(leaf, Strings) else leaf  # noqa: E731
+            named: dict[str, Any] = kwargs or {}
+            codes, table = _together(_strings_in([*args, *named.values()]))
             with _as_numbers():
-                made = func(*(map_structure(replaced, each) for each in args), **map_structure(replaced, named))
+                made = func(*_replaced(args, codes), **{name: _replaced(each, codes) for name, each in named.items()})
             if func in _TELLS:
                 return made
             return (
@@ -200,23 +203,34 @@ def _wrapped(codes: torch.Tensor, table: np.ndarray[Any, Any]) -> Strings:
     return made
 
 
-def _together(values: list[Any]) -> tuple[dict[int, torch.Tensor], np.ndarray[Any, Any]]:
-    """The places of all strings among the arguments, by the id of these, in one table."""
-    found: list[Strings] = []
+def _strings_in(value: Any) -> list[Strings]:
+    """All strings in lists and tuples."""
+    if isinstance(value, Strings):
+        return [value]
+    return [found for each in value for found in _strings_in(each)] if isinstance(value, list | tuple) else []
 
-    def note(leaf: Any) -> Any:
-        if isinstance(leaf, Strings):
-            found.append(leaf)
-        return leaf
 
-    for each in values:
-        map_structure(note, each)
+def _replaced(value: Any, codes: dict[int, torch.Tensor]) -> Any:
+    """The same with numbers for strings."""
+    if isinstance(value, Strings):
+        return codes[id(value)]
+    if isinstance(value, list | tuple):
+        return type(value)([_replaced(each, codes) for each in value])
+    return value
+
+
+def _together(found: list[Strings]) -> tuple[dict[int, torch.Tensor], np.ndarray[Any, Any]]:
+    """The places of strings, by the id of these, in one table."""
     if all(each.table is found[0].table for each in found):
         return {id(each): _plain(each) for each in found}, found[0].table
-    places: dict[bytes, int] = {}
+    numbers: dict[bytes, int] = {}
     codes: dict[int, torch.Tensor] = {}
     for each in found:
-        moved = torch.tensor([places.setdefault(word, len(places)) for word in each.table], dtype=torch.int64)
         plain = _plain(each)
-        codes[id(each)] = plain if plain.is_meta else moved[plain] if len(moved) else plain
-    return codes, _table(places)
+        if plain.is_meta:
+            codes[id(each)] = plain
+            continue
+        used, places = each.used()
+        own = np.array([numbers.setdefault(word, len(numbers)) for word in used], np.int64)
+        codes[id(each)] = torch.from_numpy(np.asarray(own[places]))
+    return codes, _table(numbers)

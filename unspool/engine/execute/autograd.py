@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ def run_call(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     if call.memory is None:
         with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
             return forward(call, tensors, None)
-    return cast("tuple[Tensor, ...]", LoopFunction.apply(call, *tensors))
+    return _apply(call, *tensors)
 
 
 class LoopFunction(torch.autograd.Function):
@@ -37,10 +37,11 @@ class LoopFunction(torch.autograd.Function):
         ctx.random = RandomState(call.layout.device) if call.plan.is_random else None
         results = _separate(forward(call, tensors, store), tensors)
         ctx.call, ctx.lengths, ctx.given = call, store.lengths, len(tensors)
-        ctx.from_outputs = list(dict.fromkeys(call.schedule.from_outputs.values()))
+        ctx.from_outputs = call.schedule.used_outputs
         ctx.save_for_backward(*tensors, *(results[number] for number in ctx.from_outputs), *store.saved())
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(each for number, each in enumerate(results) if not call.ends >> number & 1))
+        if call.ends + 1 != 1 << len(results):
+            ctx.mark_non_differentiable(*(each for number, each in enumerate(results) if not call.ends >> number & 1))
         return tuple(results)
 
     @staticmethod
@@ -62,6 +63,9 @@ class LoopFunction(torch.autograd.Function):
         swap = ctx.call.layout.device if ctx.call.swap else None
         store = ResidualStore.reading(ctx.lengths, saved[kept:], swap)
         return (None, *Backward(ctx.call, tensors, outputs, store, gradients, wanted).run())
+
+
+_apply: Callable[..., tuple[Tensor, ...]] = cast(Any, LoopFunction).apply
 
 
 def _separate(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:

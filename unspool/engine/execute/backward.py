@@ -62,13 +62,15 @@ class Backward:
             weights = call.weights(self._operands)
             bound = self._adjoint.begin(weights, layout.mean_rows, call.emitter)
             carried = self._last_gradients()
+            owned = all(self._d_final[k] is None for k in self._schedule.carried)  # zeros, made a line above
             for begin, end, residuals in self._chunks(weights):
                 counts = layout.counts_of(begin, end)
                 running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
                 places = call.places(self._d_inputs, begin, end)
                 known = self._known(residuals, begin, end)
-                steps = Steps(counts, reverse=True, into=places, scope=call.scope)
+                steps = Steps(counts, reverse=True, into=places, owned=owned, scope=call.scope)
                 new, values = bound.run(known, running, steps)
+                owned = False
                 carried = beside(new, carried) if layout.sorted else new
                 self._adjoint.add_sums(sums, values)
                 self._collect(values, places, begin, end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor, fx
 
@@ -16,8 +16,7 @@ from unspool.engine.memory.policies import Memory, ranges
 from unspool.engine.plans.plan import Plan, Schedule, row_of
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One run of a plan over a batch.
 
     Args:
@@ -51,22 +50,20 @@ class Call:
         """The phases of this call: those of its policy, or forward alone."""
         return self.plan.inference if self.memory is None else self.memory.schedule(self.plan)
 
-    def start(self) -> None:
+    def start(self) -> int:
         """Starts the compilers of all phases, where there is something to compile.
+
+        Returns:
+            Bytes of one row of the largest value that is computed for a whole chunk.
 
         Raises:
             CannotPlanError: if the schedule cannot be made.
         """
-        for phase in (self.schedule.forward, self.schedule.adjoint):
-            if phase is not None:
-                phase.parts(self.layout.mean_rows, self.emitter)
-
-    @property
-    def largest_beside(self) -> int:
-        """Bytes of one row of the largest value that is computed for a whole chunk."""
-        phases = (self.schedule.forward, self.schedule.adjoint)
-        parts = [phase.parts(self.layout.mean_rows, self.emitter) for phase in phases if phase is not None]
-        return max(each.largest_beside for each in parts)
+        schedule, rows = self.schedule, self.layout.mean_rows
+        largest = schedule.forward.parts(rows, self.emitter).largest_beside
+        if schedule.adjoint is None:
+            return largest
+        return max(largest, schedule.adjoint.parts(rows, self.emitter).largest_beside)
 
     def segments(self) -> list[tuple[int, int]]:
         """The steps that backward works through as one."""

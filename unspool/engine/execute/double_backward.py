@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,8 +19,7 @@ from unspool.structure import flatten, unflatten_as
 from unspool.wrapped import unwrapped
 
 
-@dataclass(frozen=True)
-class Replay:
+class Replay(NamedTuple):
     """A call that can be run again. It holds structures, not tensors, which are autograd's to keep.
 
     Args:

@@ -76,4 +76,7 @@ def no_autocast(device: torch.device) -> AbstractContextManager[Any]:
     """Casts are part of the plan."""
     if torch.is_autocast_enabled(device.type):
         return torch.autocast(device.type, enabled=False)
-    return nullcontext()
+    return _AS_IT_IS
+
+
+_AS_IT_IS = nullcontext()

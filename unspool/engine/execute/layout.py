@@ -52,7 +52,7 @@ class Layout:
         counts: Any = (ordered[None] > torch.arange(longest, device="cpu")[:, None]).sum(1)
         return cls(batch_size, counts.tolist(), order, device)
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """The length of the longest row."""
         return len(self.counts)
@@ -67,7 +67,7 @@ class Layout:
         """Whether rows have changed places."""
         return self._order is not None
 
-    @property
+    @cached_property
     def mean_rows(self) -> float:
         """How many rows a step has, on average."""
         return self._starts[-1] / max(self.steps, 1)
@@ -116,7 +116,8 @@ class Layout:
     def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor) -> None:
         """Writes what `take` would read; `leaf` is contiguous."""
         if self._order is None:
-            leaf[start:stop] = rows.unflatten(0, (stop - start, self.batch_size))
+            own = leaf if stop - start == leaf.shape[0] else leaf[start:stop]
+            own.copy_(rows.reshape(own.shape))
         else:
             leaf.flatten(0, 1).index_copy_(0, self._index(start, stop, self.batch_size, 1), rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, fx
@@ -59,8 +59,7 @@ class Parts:
         )
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(NamedTuple):
     """A chunk of steps.
 
     Args:
@@ -78,8 +77,7 @@ class Steps:
     scope: str = "step"
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """Parts with the weights of one call.
 
     bound = parts.bind(weights)

@@ -252,7 +252,7 @@ class Fingerprint:
             self._visit_function(number, value, tolerant)
         elif isinstance(value, type):
             self._visit_class(number, value)
-        elif isinstance(value, nn.Module):
+        elif isinstance(value, nn.Module) and not isinstance(value, torch.jit.ScriptModule):
             self._visit_module(number, value)
         elif node.names and node.names[0] == "__class__":
             self._visit_instance(number, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import random
 import threading
+import warnings
 import weakref
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unspool.engine.guards.libraries import Same
+from unspool.engine.guards.scripted import obstacle
 from unspool.engine.guards.slots import BYTES, Reader
+from unspool.once import repeats_warnings
 
 MOST_BYTES = 1 << 16
 """Bytes of an array that is compared by content at every call."""
@@ -78,8 +82,12 @@ def content_of(value: Any, path: str) -> Reader | None:
     Raises:
         CannotGuardError: if there are too many, or if it is code that cannot be seen.
     """
-    if isinstance(value, torch.jit.ScriptModule):
-        raise CannotGuardError(f"{path}, a scripted module, whose code cannot be seen")
+    if isinstance(value, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+        if (what := obstacle(value)) is not None:
+            raise CannotGuardError(f"{path}, a {kind_name(value)}, {what}")
+        return None if isinstance(value, torch.jit.ScriptModule) else lambda each: [Same(each), repeats_warnings()]
+    if value is warnings.warn:
+        return lambda _: [repeats_warnings()]
     kind = next((each for each in BYTES if isinstance(value, each)), None)
     if kind is None or (kind is np.ndarray and value.dtype == object):
         return None

@@ -11,6 +11,7 @@ import dis
 import gc
 import sys
 import types
+import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -26,6 +27,7 @@ from unspool.engine.guards.names import FIXED, NUMPY, TORCH, is_fixed, is_librar
 from unspool.engine.guards.slots import atom
 from unspool.engine.guards.written import Written
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason, line_of_frame
+from unspool.once import repeats_warnings
 
 # fmt: off
 PURE = {
@@ -180,6 +182,7 @@ class _Witness:
         self._known: set[int] = set()
         self._reason: Reason | None = None
         self._importing: types.FrameType | None = None
+        self._warning = False
         self.imports = False
         """Whether it has looked for a module that was not there."""
 
@@ -213,6 +216,10 @@ class _Witness:
             sys.setprofile(self._see)
 
     def _see(self, frame: types.FrameType, event: str, called: Any) -> None:
+        if called is warnings.warn:
+            self._warning = event == "c_call"
+        if self._warning and not repeats_warnings():  # as often as it is shown otherwise: once
+            return
         if self._importing is not None:  # whose code runs once in a program, wherever that is
             if frame is self._importing and event == "return":
                 self._importing = None

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
+import torch
 from torch import nn
 
 from unspool.engine.guards.fingerprint import Fingerprint
@@ -46,6 +47,8 @@ def _contents(value: Any, names: tuple[str, ...]) -> Any:
         return {name: value.__dict__[name] for name in names if name in value.__dict__}
     if isinstance(value, type):
         return dict(value.__dict__)
+    if isinstance(value, torch.jit.ScriptModule):
+        return None  # whose code changes nothing
     if isinstance(value, nn.Module):
         return (dict(value.__dict__), {kind: dict(value.__dict__[kind]) for kind in REGISTERED})
     return dict(value.__dict__) if hasattr(value, "__dict__") else None

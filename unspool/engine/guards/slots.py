@@ -18,6 +18,7 @@ import operator
 import pathlib
 import re
 import types
+import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
@@ -27,6 +28,8 @@ import numpy as np
 import torch
 import torch._ops as torch_ops
 from torch import nn
+
+from unspool.engine.guards.scripted import reader_of
 
 Reader = Callable[[Any], list[Any]]
 
@@ -66,7 +69,6 @@ SAME: Any = (
     torch_ops.OpOverload,
     torch_ops.OpOverloadPacket,
     type(torch.ops.aten),
-    torch.jit.ScriptFunction,
     logging.Logger,  # what one does to a step, a rehearsal sees
 )
 """Objects that stay what they are."""
@@ -79,6 +81,8 @@ def atom(value: Any) -> Hashable | None:
     (False, False, True)
     """
     kind: Any = value.__class__
+    if value is warnings.warn:
+        return None  # what it does depends on filters
     if kind in PLAIN:
         return (kind, value)
     if kind is float:
@@ -226,6 +230,8 @@ def slots_of(value: Any) -> tuple[Reader, list[str]] | None:
         return found[0], found[1](value)
     if isinstance(value, np.ndarray):  # of objects
         return (lambda array: list(array.flat)), [f".flat[{k}]" for k in range(value.size)]
+    if isinstance(value, torch.jit.ScriptModule):
+        return reader_of(value)
     if isinstance(value, nn.Module):
         attributes = attributes_of(value)
         return _module_reader(attributes), _names_of_module(value, attributes)

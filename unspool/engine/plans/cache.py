@@ -19,7 +19,7 @@ from unspool.engine.guards.nodes import bytes_of
 from unspool.engine.guards.rehearsal import NewlyImportedError
 from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
 from unspool.engine.plans.fast_path import Latest, Ready
-from unspool.engine.plans.making import check_row_buffers, fingerprint_of, make_plan, row_buffers_of
+from unspool.engine.plans.making import check_modules, fingerprint_of, make_plan, row_buffers_of
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.request import Request
@@ -130,7 +130,7 @@ class _Asked:
         carried = [*flatten(request.state), *self.row_buffers.values()]
         check_can_be_planned(cell, weights, request.inputs, carried)
         self.fingerprint: Fingerprint = fingerprint_of(cell)
-        check_row_buffers(cell, self.fingerprint)
+        check_modules(cell, self.fingerprint)
         known = [*weights.values(), *self.row_buffers.values()]
         reached = reached_weights(self.fingerprint.tensors, known)
         if reached:
@@ -236,5 +236,5 @@ def _structure_key(leaves: Structure) -> Hashable:
 
 
 def _autocast_key(device: torch.device) -> Hashable:
-    kinds = {device.type, "cpu"}
-    return tuple((kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in sorted(kinds))
+    kinds = ("cpu",) if device.type == "cpu" else ("cpu", device.type)
+    return tuple([(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import optree
 from torch import Tensor
@@ -20,8 +20,7 @@ from unspool.engine.trace.graph import Node
 from unspool.structure import Structure, flatten, is_flat
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(NamedTuple):
     """A plan for a call, and what it takes from the cell.
 
     Args:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from unspool.engine.guards.fingerprint import Fingerprint
@@ -15,6 +16,7 @@ from unspool.engine.guards.generators import generators_restored
 from unspool.engine.guards.nodes import CannotGuardError, joined
 from unspool.engine.guards.rehearsal import rehearse
 from unspool.engine.guards.restoring import restored
+from unspool.engine.guards.scripted import share_tensors
 from unspool.engine.guards.written import Written, written_places
 from unspool.engine.plans.checks import named_modules
 from unspool.engine.plans.plan import Plan
@@ -42,13 +44,16 @@ def row_buffers_of(cell: Any) -> dict[str, Tensor]:
     return found
 
 
-def check_row_buffers(cell: Any, fingerprint: Fingerprint) -> None:
-    """Raises `CannotPlanError` if a module that lists `row_buffers` is reached, but is no part of the cell."""
+def check_modules(cell: Any, fingerprint: Fingerprint) -> None:
+    """Raises `CannotPlanError` if a module with `row_buffers`, or a scripted one, is reached, but not in the cell."""
     own = {id(module) for _, module in named_modules(cell)} if isinstance(cell, nn.Module) else set[int]()
     for node in fingerprint.nodes:
         if isinstance(node.value, nn.Module) and id(node.value) not in own and (names := _listed(node.value)):
             rows = f"{node.path or 'a module'} has a row of {names[0]} for each of the batch"
             raise CannotPlanError(Code.OUTSIDE, f"{rows}, but is no part of the cell")
+        if isinstance(node.value, torch.jit.ScriptModule) and id(node.value) not in own:
+            where = f"{node.path or 'a module'}, which is scripted, has weights of its own"
+            raise CannotPlanError(Code.OUTSIDE, f"{where}, but is no part of the cell")
 
 
 def _listed(module: nn.Module) -> list[str]:
@@ -87,6 +92,7 @@ def make_plan(cell: Any, fingerprint: Fingerprint, spec: StepSpec, row_buffers: 
     # The step is traced on a copy that shares all tensors: another thread may be running the cell.
     try:
         stand_in = copy.deepcopy(cell, {id(tensor): tensor for tensor in fingerprint.tensors})
+        share_tensors(cell, stand_in)
     except Exception as error:
         raise CannotPlanError(Code.NO_COPY, f"the cell cannot be copied to be traced: {error}") from error
     for name, buffer in row_buffers.items():  # which a copy may have left behind
@@ -101,7 +107,8 @@ def make_plan(cell: Any, fingerprint: Fingerprint, spec: StepSpec, row_buffers: 
 def _weights_of(fingerprint: Fingerprint) -> dict[str, None]:
     """The names of all parameters that modules have which a step reaches, as they are now."""
     modules = [node for node in fingerprint.nodes if isinstance(node.value, nn.Module)]
-    return dict.fromkeys(joined(node.path, name) for node in modules for name in node.value._parameters)
+    own = ((node.path, name) for node in modules for name, _ in node.value.named_parameters(recurse=False))
+    return dict.fromkeys(joined(*each) for each in own)
 
 
 @contextmanager

@@ -49,6 +49,11 @@ class Schedule:
     outer: tuple[OuterSum, ...] = ()
     constant: tuple[fx.Node, ...] = ()
 
+    @cached_property
+    def used_outputs(self) -> list[int]:
+        """The outputs, by number, that backward takes states from."""
+        return list(dict.fromkeys(self.from_outputs.values()))
+
 
 class Plan:
     """What the engine knows of a cell: everything but the number of rows and steps, and the weights' values.

@@ -9,9 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher
-from torch.jit._fuser import (
-    optimized_execution,  # pyright: ignore[reportUnknownVariableType]  # its argument is bare
-)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
@@ -23,6 +20,7 @@ from unspool.engine.trace.gradient_reach import Connections
 from unspool.engine.trace.graph import aten
 from unspool.engine.trace.lifting import Lifted
 from unspool.engine.trace.recorder import Recorder, functionalized, mutates
+from unspool.engine.trace.scripted import FromGraphs
 from unspool.engine.trace.shapes.memo import RememberingMode
 from unspool.engine.trace.shapes.symbolic_rows import AnyRows, without_reports
 from unspool.engine.trace.spec import Leaf, StepSpec
@@ -182,6 +180,7 @@ class _Step:
             checks,
             OpenLayers(),
             hooks,
+            FromGraphs(),
         ):
             results = run(unflatten_as(spec.inputs, given.inputs), unflatten_as(spec.state, given.state))
         hooks.check()
@@ -253,7 +252,6 @@ def _apart_from_the_caller() -> Generator[None, None, None]:
         _autocast_without_cache(),
         # What the caller wants to do with saved tensors it does not want to do with the tracer's.
         torch.autograd.graph.saved_tensors_hooks(saved, unpacked),
-        optimized_execution(False),  # scripted functions call one operation after another, every time
     ):
         yield
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.tf1.data.dataset import Dataset, TextLineDataset
+from unspool.tf1.data.dataset import Dataset, TextLineDataset, TFRecordDataset
 from unspool.tf1.data.experimental import (
     batch_and_drop_remainder,
     bucket_by_sequence_length,
@@ -20,6 +20,7 @@ from unspool.tf1.namespace import missing
 __all__ = [
     "Dataset",
     "Iterator",
+    "TFRecordDataset",
     "TextLineDataset",
     "batch_and_drop_remainder",
     "bucket_by_sequence_length",

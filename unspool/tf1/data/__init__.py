@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1.data import experimental as experimental
-from unspool.tf1.data.dataset import Dataset, TextLineDataset
+from unspool.tf1.data.dataset import Dataset, TextLineDataset, TFRecordDataset
 from unspool.tf1.data.iterators import Iterator
 from unspool.tf1.namespace import missing
 
@@ -13,6 +13,7 @@ __all__ = [
     "Dataset",
     "Iterator",
     "Options",
+    "TFRecordDataset",
     "TextLineDataset",
     "experimental",
     "get_output_shapes",

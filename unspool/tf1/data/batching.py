@@ -134,12 +134,15 @@ def _as_padded(shape: Any, leaf: Like) -> tuple[Dim, ...] | Tensor:
     """What one part of elements is padded to: sizes, None for the largest, or a tensor of them."""
     if isinstance(shape, Operators):
         return as_tensor(shape, int64)
-    if shape is None:
+    if isinstance(shape, list | tuple) and any(isinstance(each, Operators) for each in shape):  # pyright: ignore[reportUnknownVariableType]
+        return as_tensor(shape, int64)
+    try:
+        unsigned = [None if each == -1 else each for each in shape] if isinstance(shape, list | tuple) else shape  # pyright: ignore[reportUnknownVariableType]
+        sizes = TensorShape(unsigned).sizes
+    except (TypeError, ValueError):
+        raise ValueError(f"padded_shapes must have a shape for every part of an element, but has {shape!r}") from None
+    if sizes is None:
         raise ValueError("padded_shapes must say how many axes elements have, which is not known")
-    listed = shape if isinstance(shape, TensorShape) else np.array([-1 if x is None else int(x) for x in shape], int)
-    if isinstance(listed, TensorShape) and listed.sizes is None:
-        raise ValueError("padded_shapes must say how many axes elements have, which is not known")
-    sizes = tuple(listed.as_list() if isinstance(listed, TensorShape) else [None if x < 0 else int(x) for x in listed])
     if leaf.dims is not None:
         fine = len(leaf.dims) == len(sizes)
         fine = fine and all(a is None or b is None or a <= b for a, b in zip(leaf.dims, sizes, strict=True))

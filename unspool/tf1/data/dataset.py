@@ -25,8 +25,8 @@ class Dataset:
     >>> dataset = tf.data.Dataset.range(10).filter(lambda x: x % 2 > 0).map(lambda x: x * x).batch(2)
     >>> element = dataset.make_one_shot_iterator().get_next()
     >>> with tf.Session() as session:
-    ...     print(element, session.run(element), session.run(element))
-    Tensor("IteratorGetNext:0", shape=(?,), dtype=int64) [1 9] [25 49]
+    ...     print(element.shape, session.run(element), session.run(element))
+    (?,) [1 9] [25 49]
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -313,3 +313,27 @@ class TextLineDataset(Dataset):
         num_parallel_reads: Any = None,
     ) -> None:
         super().__init__(sources.TextLines(filenames, compression_type))
+
+
+class TFRecordDataset(Dataset):
+    """The records of files that `tf.python_io.TFRecordWriter` wrote, as strings.
+
+    Args:
+        filenames: the name of a file, or several; tensors too.
+        compression_type: "" or None, "GZIP" or "ZLIB".
+        buffer_size: accepted.
+        num_parallel_reads: accepted.
+
+    Raises:
+        NotFoundError: in a run, if there is no such file.
+        DataLossError: in a run, if a file is broken.
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: str | None = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+    ) -> None:
+        super().__init__(sources.Records(filenames, compression_type))

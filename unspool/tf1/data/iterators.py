@@ -129,7 +129,9 @@ class Iterator:
         tensors = stage.reads()
 
         def begin(run: Run, *values: Any) -> tuple[()]:
-            self._place(run.state).begin(run, stage, dict(zip(tensors, values, strict=True)))
+            # Copies: variables and arrays that were fed may change while the iterator is under way.
+            kept = [x if each.op.constant is not None else x.clone() for each, x in zip(tensors, values, strict=True)]
+            self._place(run.state).begin(run, stage, dict(zip(tensors, kept, strict=True)))
             return ()
 
         graph = get_default_graph()

@@ -17,6 +17,7 @@ from unspool.tf1.dtypes import int64, string
 from unspool.tf1.errors import NotFoundError, of_python
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import as_tensor
+from unspool.tf1.records.files import compression_of, records_of
 from unspool.tf1.shapes import described, fit, merged
 from unspool.tf1.string_values import Strings
 from unspool.tf1.tensor import Tensor
@@ -159,6 +160,25 @@ class TextLines(Stage):
         for name in reading.values[self.tensors[0]].reshape(-1).tolist():
             for line in lines_of(name, self._compression):
                 yield [Strings.of(line)]
+
+
+class Records(Stage):
+    """The records of files.
+
+    Args:
+        filenames: one name or several.
+        compression_type: None, "", "GZIP" or "ZLIB".
+    """
+
+    def __init__(self, filenames: Any, compression_type: str | None) -> None:
+        super().__init__(Like(string, ()), tensors=[as_tensor(filenames, string)])
+        self._compression = compression_of(compression_type)
+
+    def elements(self, reading: Reading) -> Iterator[list[Any]]:
+        """Each record of each file."""
+        for name in reading.values[self.tensors[0]].reshape(-1).tolist():
+            for record in records_of(name.decode(), self._compression):
+                yield [Strings.of(record)]
 
 
 def lines_of(name: bytes, compression: str = "") -> Iterator[bytes]:

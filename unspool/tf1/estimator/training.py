@@ -76,18 +76,20 @@ class _Evaluate(CheckpointSaverListener):
         self._estimator, self._spec = estimator, spec
         self._last = time.monotonic()
         self._first = True
+        self._evaluated: int | None = None
         self.result: Any = None
 
     def after_save(self, session: Any, global_step_value: int) -> None:
         if self._first:
             self._first = False
         elif time.monotonic() >= self._last + self._spec.throttle_secs:
-            self._evaluate()
+            self._evaluate(global_step_value)
 
     def end(self, session: Any, global_step_value: int) -> None:
-        self._evaluate()
+        if global_step_value != self._evaluated:
+            self._evaluate(global_step_value)
 
-    def _evaluate(self) -> None:
-        spec = self._spec
+    def _evaluate(self, step: int) -> None:
+        spec, self._evaluated = self._spec, step
         self.result = self._estimator.evaluate(spec.input_fn, steps=spec.steps, hooks=spec.hooks, name=spec.name)
         self._last = time.monotonic()

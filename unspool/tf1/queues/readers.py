@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,7 @@ from unspool.tf1.dtypes import int64, string
 from unspool.tf1.errors import NotFoundError
 from unspool.tf1.operations import apply
 from unspool.tf1.queues.queue import QueueBase
+from unspool.tf1.records.files import compression_of, records_of
 from unspool.tf1.string_values import Strings
 from unspool.tf1.tensor import Tensor
 
@@ -105,3 +106,20 @@ class WholeFileReader(ReaderBase):
         if not path.is_file():
             raise NotFoundError(None, None, f"{path}; No such file or directory")
         yield name, path.read_bytes()
+
+
+class TFRecordReader(ReaderBase):
+    """Reads the records of files; the key of one is the file's name and the record's number.
+
+    Args:
+        name: accepted.
+        options: `tf.python_io.TFRecordOptions`, for compression.
+    """
+
+    def __init__(self, name: str | None = None, options: Any = None) -> None:
+        self._compression = compression_of(options)
+
+    def records(self, name: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Each record."""
+        for number, record in enumerate(records_of(name.decode(), self._compression)):
+            yield name + f":{number}".encode(), record

@@ -23,7 +23,7 @@ from unspool.engine.rows.labels import Label
 WIDE = 8
 """Rows a thread with which products are as fast at every step as for many steps at once."""
 NEAR = 1 << 19
-"""Bytes of weights that stay in a processor's own cache, so that products are so with any number of rows."""
+"""Bytes of weights that stay in a processor's own cache, so that products are so with any number of rows but one."""
 
 
 class Cpp(Emitter):
@@ -43,7 +43,8 @@ class Cpp(Emitter):
 
     def variant(self, load: Load) -> Hashable:
         """Whether products by weights of the inputs are in the loop too."""
-        return load.weight_bytes <= NEAR or load.rows >= WIDE * torch.get_num_threads()
+        near = NEAR if load.rows > 1 else NEAR // 2  # one row reads every weight for a single multiplication
+        return load.weight_bytes <= near or load.rows >= WIDE * torch.get_num_threads()
 
     def fold(self, split: Split, labels: dict[fx.Node, Label], variant: Hashable) -> Split:
         """Moves what a step computes from what it has in registers."""

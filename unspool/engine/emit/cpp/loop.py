@@ -59,6 +59,8 @@ class Compiled:
         self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
         self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
         self._nowhere = [None] * len(self._emitted)
+        self._axes = [each.axis for each in core.streamed]
+        self._moved = any(each.axis for each in self._emitted)
         self._matrices = [_part_of(each, core) for each in printer.matrices]
         self._searched = [_part_of(each, core) for each in printer.searched]
         self._filters = [
@@ -69,6 +71,10 @@ class Compiled:
             )
             for each in printer.convolutions
         ]
+        shared = len(core.shared) + len(self._matrices) + 2 * len(self._searched) + 2 * len(self._filters)
+        sizes = (shared, len(core.streamed), len(self._emitted), len(core.carried))
+        self._offsets = [place * ctypes.sizeof(ctypes.c_void_p) for place in accumulate(sizes, initial=0)]
+        """Where the pointers to shared, streamed, emitted, carried and summed values begin, in bytes."""
         self._steps = 0
 
     def wait(self) -> None:
@@ -98,10 +104,10 @@ class Compiled:
 
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
-        counts, core = chunk.counts, self.core
+        counts = chunk.counts
         given = [
-            each if like.axis == 0 and each.is_contiguous() else each.movedim(like.axis, 0).contiguous()
-            for each, like in zip(chunk.streamed, core.streamed, strict=True)
+            each.contiguous() if axis == 0 else each.movedim(axis, 0).contiguous()
+            for each, axis in zip(chunk.streamed, self._axes, strict=True)
         ]
         state = [
             each.clone(memory_format=torch.contiguous_format) if changed and not chunk.owned else each.contiguous()
@@ -118,24 +124,19 @@ class Compiled:
         pointers = array("q", [each.data_ptr() for group in groups for each in group])
         numbers = [counts.as_array.buffer_info()[0], counts.starts.buffer_info()[0]]
         first, _ = pointers.buffer_info()
-        places = accumulate(map(len, groups[:-1]), initial=0)
-        told = array(
-            "q",
-            [
-                *(len(counts), chunk.reverse, counts[0], *numbers),
-                *(first + place * pointers.itemsize for place in places),
-                fault.buffer_info()[0],
-            ],
-        )
+        places = [first + offset for offset in self._offsets]
+        told = array("q", [len(counts), chunk.reverse, counts[0], *numbers, *places, fault.buffer_info()[0]])
         Runtime.get().run(self._steps, told.buffer_info()[0], self._needs)
         if fault[0]:
             raise IndexError(f"index {fault[1]} is out of bounds for dimension {fault[2]} with size {fault[3]}")
-        for k, (target, like) in enumerate(zip(targets, self._emitted, strict=True)):
-            if like.axis:
-                emitted[k] = emitted[k].movedim(0, like.axis)
-            if target is not None and target is not emitted[k]:
-                emitted[k] = target.copy_(emitted[k])
-        emitted += [each.sum(0).to(like.dtype) for each, like in zip(summed, self._totals, strict=True)]
+        if self._moved or chunk.into is not None:
+            for k, (target, like) in enumerate(zip(targets, self._emitted, strict=True)):
+                if like.axis:
+                    emitted[k] = emitted[k].movedim(0, like.axis)
+                if target is not None and target is not emitted[k]:
+                    emitted[k] = target.copy_(emitted[k])
+        for each, like in zip(summed, self._totals, strict=True):
+            emitted.append((each[0] if len(each) == 1 else each.sum(0)).to(like.dtype))
         return state, [emitted[k] for k in self._order]
 
 
@@ -214,13 +215,16 @@ def _seen(tensor: Tensor, ref: Ref | None) -> Tensor:
     return tensor.as_strided(ref.shape, ref.strides, tensor.storage_offset() + ref.offset)
 
 
+_CPU = torch.device("cpu")
+
+
 def _bytes(values: Sequence[Value]) -> ctypes.Array[ctypes.c_int64]:
     sizes = [math.prod(local_shape(value)) * value.dtype.itemsize for value in values]
     return (ctypes.c_int64 * len(sizes))(*sizes)
 
 
 def _space(like: Value, rows: int) -> Tensor:
-    return empty((rows * like.times, *like.shape), like.dtype, torch.device("cpu"))
+    return empty((rows * like.times, *like.shape), like.dtype, _CPU)
 
 
 def _can_take(target: Tensor, like: Value) -> bool:

@@ -7,6 +7,7 @@ compiled function.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +17,8 @@ from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.libraries.runtime import Runtime
 from unspool.engine.emit.cpp.loop import Compiled
 from unspool.engine.emit.protocol import Beside, Chunk
-from unspool.engine.emit.stages.dtypes import computed
-from unspool.engine.emit.stages.lowering import has_form, has_plain_rows, is_row_sum
+from unspool.engine.emit.stages.dtypes import MULTIPLIED, computed
+from unspool.engine.emit.stages.lowering import has_form, is_row_sum
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Program, RowCount, Value, can_run
@@ -88,10 +89,24 @@ class Sums:
         return results[0] if len(results) == 1 else results
 
 
+class BatchedSums:
+    """`left^T @ right` for each matrix of two batches of them, `sums(left, right)`: heads that have weights each."""
+
+    def __call__(self, left: Tensor, right: Tensor) -> Tensor:
+        """All results, one after another."""
+        left, right = (each if each.stride(2) == 1 else each.contiguous() for each in (left, right))
+        (count, rows, depth), width = left.shape, right.shape[2]
+        results = right.new_empty((count, depth, width))
+        for each, other, result in zip(left, right, results, strict=True):
+            apart = each.stride(0) if rows > 1 else depth
+            Runtime.get().sums(other, [each.data_ptr(), apart, depth, result.data_ptr()])
+        return results
+
+
 def fuse_part(program: Program, module: Module, name: str) -> Beside:
     """Replaces what can be compiled by calls of functions in `module`, whose names begin with `name`."""
     left: list[Instruction] = _without_dead(_with_sums(program), program.outputs)
-    sums = [each for each in left if isinstance(each.operation, Sums)]
+    sums = [each for each in left if isinstance(each.operation, Sums | BatchedSums)]
     module.need(*(Kernels("products", each.results[0].dtype) for each in sums))
     on_rows = {each: _is_on_rows(each) for each in left}
     at_hand = {value for each in left if on_rows[each] for value in (*each.results, *each.uses())}
@@ -171,6 +186,7 @@ def _with_sums(program: Program) -> list[Instruction]:
         joined.update((each, None) for each, _ in sums)
         last = sums[-1][0]
         joined[last] = Instruction(Kind.OTHER, operation, arguments, {}, results, last.source)
+    joined.update((each, batched) for each in program.instructions if (batched := _batched_sum(each, makers)))
     kept = [joined.get(each, each) for each in program.instructions]
     return [each for each in kept if each is not None]
 
@@ -185,12 +201,34 @@ def _sum_of_products(instruction: Instruction, makers: dict[Value, Instruction])
         return None
     left, right = instruction.arguments
     turned = makers.get(left)
-    if turned is None or turned.operation is not aten.t.default or not has_plain_rows(right):
+    if turned is None or turned.operation is not aten.t.default or not _has_rows(right, 0):
         return None
     (base,) = turned.arguments
     joined = makers.get(base)
     pieces = [base]
     if joined is not None and joined.operation is aten.cat.default and joined.arguments[1:] in ((1,), (-1,)):
         pieces = list(joined.arguments[0])
-    same = all(has_plain_rows(piece) and len(piece.shape) == 1 for piece in pieces)
-    return (right, pieces) if same and all(piece.dtype == right.dtype for piece in pieces) else None
+    same = all(_has_rows(piece, 0) and len(piece.shape) == 1 for piece in pieces)
+    alike = all((piece.dtype, piece.times) == (right.dtype, right.times) for piece in pieces) if same else False
+    return (right, pieces) if alike else None
+
+
+def _batched_sum(instruction: Instruction, makers: dict[Value, Instruction]) -> Instruction | None:
+    """A product of batches that sums over rows, by the same products."""
+    if instruction.operation is not aten.bmm.default or not instruction.results[0].shared:
+        return None
+    left, right = instruction.arguments
+    turned = makers.get(left)
+    if turned is None or turned.operation is not aten.transpose.int or turned.arguments[1:] not in ((1, 2), (2, 1)):
+        return None
+    base = turned.arguments[0]
+    same = _has_rows(base, 1) and _has_rows(right, 1) and (base.dtype, base.times) == (right.dtype, right.times)
+    if not same or right.dtype not in (torch.float32, torch.float64):
+        return None
+    return Instruction(Kind.OTHER, BatchedSums(), (base, right), {}, instruction.results, instruction.source)
+
+
+def _has_rows(value: Any, axis: int) -> bool:
+    """Whether `value` is numbers that products are made of, the entries of each row side by side along an axis."""
+    on_axis = isinstance(value, Value) and not value.shared and value.axis == axis
+    return on_axis and not value.interleaved and value.dtype in MULTIPLIED

@@ -19,8 +19,8 @@ _WORD = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z][a-z]+(?=[A-Z])|[\'\w\-]+")
 def tokenizer(iterator: Iterable[str]) -> Iterator[list[str]]:
     """The words of each document.
 
-    >>> list(tokenizer(["To be, or NOTtobe"]))
-    [['To', 'be', 'or', 'NOTtobe']]
+    >>> list(tokenizer(["To be, or not to be!"]))
+    [['To', 'be', 'or', 'not', 'to', 'be']]
     """
     return (_WORD.findall(each) for each in iterator)
 

@@ -317,6 +317,9 @@ class SummarySaverHook(SessionRunHook):
             asked += self._summaries()
         return SessionRunArgs(asked)
 
+    def _opened(self) -> Any:
+        return self._writer
+
     def _summaries(self) -> list[Any]:
         found = self._summary if self._summary is not None else self._scaffold.summary_op
         return [] if found is None else list(found) if isinstance(found, list | tuple) else [found]  # pyright: ignore[reportUnknownArgumentType]
@@ -328,8 +331,8 @@ class SummarySaverHook(SessionRunHook):
         if self._due:
             step = int(run_context.session.run(self._step))
             self._timer.update_last_triggered_step(step)
-            for each in summaries if self._writer is not None else ():
-                self._writer.add_summary(each, step)
+            for each in summaries:  # there are none without a writer
+                self._opened().add_summary(each, step)
         self._next = step + 1
 
     def end(self, session: Any) -> None:

@@ -123,7 +123,7 @@ class Runtime:
         """Sums over rows of every factor times `right`, `[rows, width]`.
 
         Args:
-            right: the right factor.
+            right: the right factor; what a row has must lie side by side.
             factors: an `unspool::Factor` after another, four numbers each: where the left factor is (0 for ones), how
                 far apart its rows are, how wide it is, and where its sums go.
 
@@ -132,7 +132,8 @@ class Runtime:
         """
         rows, width = right.shape
         every = array("q", factors)
-        told = array("q", [rows, width, right.data_ptr(), width, every.buffer_info()[0], len(factors) // 4])
+        apart = right.stride(0) if rows > 1 else width
+        told = array("q", [rows, width, right.data_ptr(), apart, every.buffer_info()[0], len(factors) // 4])
         what, _ = told.buffer_info()
         products = _Products.of(right.dtype)
         multiplications = rows * width * sum(factors[2::4])

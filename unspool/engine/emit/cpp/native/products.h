@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace unspool {
 
@@ -32,8 +33,28 @@ template <> struct Vector<double> {
   typedef double Type __attribute__((vector_size(kBytes), aligned(8), may_alias));
 };
 
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int kRegisters = 32;
+#else
+constexpr int kRegisters = 16;
+#endif
+
 // Panels that few rows are multiplied with at once: a sum must not wait for the one before it.
-template <int M> constexpr int kPanelsAtOnce = M <= 2 ? 4 : M <= 3 ? 2 : 1;
+template <int M>
+constexpr int kPanelsAtOnce = kRegisters == 32 ? (M <= 6 ? 2 : 1) : (M <= 1 ? 4 : M <= 3 ? 2 : 1);
+// Whether sums, columns of so many panels and the entry of a row that they are multiplied with have registers.
+template <int M> constexpr bool kFits = (M + 1) * kPanelsAtOnce<M> * kVectors < kRegisters;
+
+// Has a value in a register from here on: compilers would rather read it from memory for every row.
+template <typename T> [[gnu::always_inline]] inline void keep_in_register(typename Vector<T>::Type& value) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(value));
+#elif defined(__x86_64__)
+  asm("" : "+x"(value));
+#elif defined(__aarch64__)
+  asm("" : "+w"(value));
+#endif
+}
 
 // Calls `body(first row, count)` for strips of rows, as even as can be.
 template <typename Body> void in_strips(int64_t rows, Body&& body) {
@@ -47,6 +68,49 @@ template <typename Body> void in_strips(int64_t rows, Body&& body) {
 
 template <typename T> int64_t panels_of(int64_t width) { return (width + kPanel<T> - 1) / kPanel<T>; }
 
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define UNSPOOL_SHUFFLES
+#endif
+#endif
+
+#ifdef UNSPOOL_SHUFFLES
+// Lines and columns of a square of vectors, exchanged: blocks beside the diagonal change places, ever larger ones.
+template <typename T, int Apart, std::size_t... Lane>
+[[gnu::always_inline]] inline void exchange(typename Vector<T>::Type* lines, std::index_sequence<Lane...> lanes) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int L = sizeof...(Lane);
+  for (int i = 0; i < L; i++) {
+    if (i & Apart) continue;
+    const Vec above = lines[i], below = lines[i + Apart];
+    lines[i] = __builtin_shufflevector(above, below, (Lane & Apart ? L + int(Lane) - Apart : int(Lane))...);
+    lines[i + Apart] = __builtin_shufflevector(above, below, (Lane & Apart ? L + int(Lane) : int(Lane) + Apart)...);
+  }
+  if constexpr (2 * Apart < L) exchange<T, 2 * Apart>(lines, lanes);
+}
+#endif
+
+// Columns that lie one after another in memory, into a panel: whole squares of them, and what is left.
+template <typename T>
+void pack_columns_of(int64_t depth, int64_t used, const T* matrix, int64_t right, T* panel) {
+  constexpr int64_t W = kPanel<T>;
+  int64_t whole_depth = 0, whole_width = 0;
+#ifdef UNSPOOL_SHUFFLES
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>;
+  whole_depth = depth / L * L, whole_width = used / L * L;
+  for (int64_t j = 0; j < whole_width; j += L)
+    for (int64_t k = 0; k < whole_depth; k += L) {
+      Vec lines[L];
+      for (int64_t l = 0; l < L; l++) lines[l] = *reinterpret_cast<const Vec*>(matrix + (j + l) * right + k);
+      exchange<T, 1>(lines, std::make_index_sequence<L>());
+      for (int64_t l = 0; l < L; l++) *reinterpret_cast<Vec*>(panel + (k + l) * W + j) = lines[l];
+    }
+#endif
+  for (int64_t j = 0; j < used; j++)
+    for (int64_t k = j < whole_width ? whole_depth : 0; k < depth; k++) panel[k * W + j] = matrix[k + j * right];
+}
+
 // One panel of a matrix, `used` columns wide, zeros beside them.
 template <typename T>
 void pack_panel(int64_t depth, int64_t used, const T* matrix, int64_t down, int64_t right, T* panel) {
@@ -56,6 +120,7 @@ void pack_panel(int64_t depth, int64_t used, const T* matrix, int64_t down, int6
     return;
   }
   if (used < W) std::memset(panel, 0, depth * W * sizeof(T));
+  if (down == 1) return pack_columns_of(depth, used, matrix, right, panel);
   for (int64_t first = 0; first < depth; first += kBlock) {  // few cache lines at a time, whichever way it lies
     const int64_t last = first + kBlock < depth ? first + kBlock : depth;
     for (int64_t j = 0; j < used; j++)
@@ -70,49 +135,73 @@ void pack(int64_t depth, int64_t width, const T* matrix, int64_t down, int64_t r
     pack_panel(depth, width - begin < W ? width - begin : W, matrix + begin * right, down, right, panels);
 }
 
-// M rows by V vectors of each of P panels, summed in registers: a block of the terms at a time, since what is added to
-// a large sum is rounded to its last digits.
+// Adds the terms from `begin` to `end` of M rows by V vectors of each of P panels to sums, all in registers.
+template <typename T, int M, int P, int V>
+[[gnu::always_inline]] inline void add_terms(int64_t begin, int64_t end, int64_t depth, const T* left,
+                                             int64_t left_apart, const T* panels,
+                                             typename Vector<T>::Type (&sums)[M][P * V]) {
+  using Vec = typename Vector<T>::Type;
+  constexpr int64_t L = kLanes<T>, W = kPanel<T>;
+  for (int64_t k = begin; k < end; k++) {
+    Vec right[P * V];
+    for (int p = 0; p < P; p++)
+      for (int v = 0; v < V; v++)
+        right[p * V + v] = *reinterpret_cast<const Vec*>(panels + (p * depth + k) * W + v * L);
+    if constexpr (M > 1 && kFits<M>)
+      for (int v = 0; v < P * V; v++) keep_in_register<T>(right[v]);
+    for (int m = 0; m < M; m++)
+      for (int v = 0; v < P * V; v++) sums[m][v] += left[m * left_apart + k] * right[v];
+  }
+}
+
+// Where 16 registers are all, a compiler that has to keep the sums before those of a block as well reads a panel again
+// for every row.
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define UNSPOOL_BLOCK [[gnu::always_inline]] inline
+#else
+#define UNSPOOL_BLOCK [[gnu::noinline]]
+#endif
+
+// The same, summed by themselves first.
+template <typename T, int M, int P, int V>
+UNSPOOL_BLOCK void add_block(int64_t begin, int64_t end, int64_t depth, const T* left, int64_t left_apart,
+                                 const T* panels, typename Vector<T>::Type (&total)[M][P * V]) {
+  typename Vector<T>::Type sums[M][P * V] = {};
+  add_terms<T, M, P, V>(begin, end, depth, left, left_apart, panels, sums);
+  for (int m = 0; m < M; m++)
+    for (int v = 0; v < P * V; v++) total[m][v] += sums[m][v];
+}
+
+// M rows by V vectors of each of P panels: a block of the terms at a time, since what is added to a large sum is rounded
+// to its last digits.
 template <typename T, int M, int P, int V>
 inline void tile(int64_t depth, const T* left, int64_t left_apart, const T* panels, const T* added,
                  int64_t added_apart, T* out, int64_t out_apart) {
   using Vec = typename Vector<T>::Type;
   constexpr int64_t L = kLanes<T>, W = kPanel<T>;
   Vec sums[M][P * V];
-  auto sum = [&](int64_t begin, int64_t end) __attribute__((always_inline)) {
-    for (int64_t k = begin; k < end; k++) {
-      Vec right[P * V];
-      for (int p = 0; p < P; p++)
-        for (int v = 0; v < V; v++)
-          right[p * V + v] = *reinterpret_cast<const Vec*>(panels + (p * depth + k) * W + v * L);
-      for (int m = 0; m < M; m++)
-        for (int v = 0; v < P * V; v++) sums[m][v] += left[m * left_apart + k] * right[v];
-    }
-  };
   for (int m = 0; m < M; m++)
     for (int p = 0; p < P; p++)
       for (int v = 0; v < V; v++)
         sums[m][p * V + v] =
             added ? *reinterpret_cast<const Vec*>(added + m * added_apart + p * W + v * L) : Vec{};
-  if (depth <= kTerms) {
-    sum(0, depth);
-  } else {
-    Vec before[M][P * V];
-    const int64_t blocks = (depth + kTerms - 1) / kTerms;
-    for (int64_t b = 0; b < blocks; b++) {
-      for (int m = 0; m < M; m++)
-        for (int v = 0; v < P * V; v++) {
-          before[m][v] = b ? before[m][v] + sums[m][v] : sums[m][v];
-          sums[m][v] = Vec{};
-        }
-      sum(depth * b / blocks, depth * (b + 1) / blocks);
-    }
+  auto write = [&](const Vec(&whole)[M][P * V]) __attribute__((always_inline)) {
     for (int m = 0; m < M; m++)
-      for (int v = 0; v < P * V; v++) sums[m][v] += before[m][v];
+      for (int p = 0; p < P; p++)
+        for (int v = 0; v < V; v++)
+          *reinterpret_cast<Vec*>(out + m * out_apart + p * W + v * L) = whole[m][p * V + v];
+  };
+  if (depth <= kTerms) {
+    add_terms<T, M, P, V>(0, depth, depth, left, left_apart, panels, sums);
+    write(sums);
+    return;
   }
-  for (int m = 0; m < M; m++)
-    for (int p = 0; p < P; p++)
-      for (int v = 0; v < V; v++)
-        *reinterpret_cast<Vec*>(out + m * out_apart + p * W + v * L) = sums[m][p * V + v];
+  Vec total[M][P * V];
+  std::memcpy(total, sums, sizeof total);
+  const int64_t blocks = (depth + kTerms - 1) / kTerms;
+  for (int64_t b = 0; b < blocks; b++)
+    add_block<T, M, P, V>(depth * b / blocks, depth * (b + 1) / blocks, depth, left, left_apart, panels, total);
+  write(total);
 }
 
 // The last panel, of which only `used` columns are there.

@@ -31,13 +31,17 @@ template <typename T> struct Sums {
 };
 
 constexpr int64_t kBlockRows = 256;  // whose panel stays in the first cache
+constexpr int64_t kAhead = 64;       // bytes of a row after those being packed: they come closer in the meantime
 
 // Columns `first` to `first + kRows` of a factor, one after another for every row, zeros beside them.
 template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, int64_t first, T* columns) {
   const int64_t used = factor.width - first < kRows ? factor.width - first : kRows;
   if (factor.left && used == kRows) {
-    for (int64_t r = 0; r < rows; r++)
-      std::memcpy(columns + r * kRows, factor.left + r * factor.apart + first, kRows * sizeof(T));
+    for (int64_t r = 0; r < rows; r++) {
+      const T* const here = factor.left + r * factor.apart + first;
+      std::memcpy(columns + r * kRows, here, kRows * sizeof(T));
+      __builtin_prefetch(here + kAhead / sizeof(T));
+    }
     return;
   }
   for (int64_t r = 0; r < rows; r++)
@@ -50,13 +54,23 @@ template <int M, typename T>
 [[gnu::always_inline]] inline void sum_rows(int64_t rows, const T* columns, const T* panel,
                                             typename Vector<T>::Type (&sums)[M][kVectors]) {
   using Vec = typename Vector<T>::Type;
-  for (int64_t r = 0; r < rows; r++) {
+  auto add = [&](int64_t r, Vec(&to)[M][kVectors]) __attribute__((always_inline)) {
     Vec right[kVectors];
     for (int v = 0; v < kVectors; v++)
       right[v] = *reinterpret_cast<const Vec*>(panel + r * kPanel<T> + v * kLanes<T>);
     for (int m = 0; m < M; m++)
-      for (int v = 0; v < kVectors; v++) sums[m][v] += columns[r * kRows + m] * right[v];
+      for (int v = 0; v < kVectors; v++) to[m][v] += columns[r * kRows + m] * right[v];
+  };
+  int64_t r = 0;
+  if constexpr (constexpr int C = kPanelsAtOnce<M>; C > 1) {  // rows with sums of their own
+    Vec own[C][M][kVectors] = {};
+    for (; r + C <= rows; r += C)
+      for (int c = 0; c < C; c++) add(r + c, own[c]);
+    for (int c = 0; c < C; c++)
+      for (int m = 0; m < M; m++)
+        for (int v = 0; v < kVectors; v++) sums[m][v] += own[c][m][v];
   }
+  for (; r < rows; r++) add(r, sums);
 }
 
 // M columns of a factor times a panel.

@@ -21,7 +21,8 @@ Kernels kernels_{};
 
 constexpr int64_t kAligned = 64;
 constexpr int64_t kWorthAThread = 100000;  // multiplications; starting a thread takes as long as some ten thousands
-constexpr int64_t kWorthAMeeting = 20000;  // of one step: a barrier takes as long as some thousands
+constexpr int64_t kWorthAMeeting = 20000;  // of one step, for every worker that takes part
+constexpr int64_t kMeeting = 80000;        // that a step could do instead: waiting, and reading what others have written
 constexpr int64_t kElement = 16;           // multiplications that take as long as an element of pointwise work
 constexpr int64_t kNear = 1 << 19;         // bytes of matrices that stay in a processor's own cache
 constexpr int64_t kNearBytes = 2;          // of these that are read in the time of a multiplication; of others, one
@@ -117,7 +118,7 @@ int64_t step_time(const Needs& needs, int64_t rows, int64_t workers, bool divide
   const int64_t bytes = divided ? needs.matrix_bytes / workers : needs.matrix_bytes;
   const int64_t read = bytes <= kNear ? bytes / kNearBytes : bytes;
   const int64_t multiply = divided ? needs.product_work * rows / workers : needs.product_work * own;
-  return (multiply > read ? multiply : read) + kElement * needs.other_work * own + (divided ? kWorthAMeeting / 2 : 0);
+  return (multiply > read ? multiply : read) + kElement * needs.other_work * own + (divided ? kMeeting : 0);
 }
 
 // How many threads a chunk is worth.
