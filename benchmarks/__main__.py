@@ -27,6 +27,7 @@ BENCHMARKS = {
     "decode": ANYWHERE,
     "attention": ANYWHERE,
     "session": ANYWHERE,
+    "unrolled": CPU_ONLY,  # what TensorFlow's environment has
     "bfloat16": ANYWHERE,
     "memory": GPU_ONLY,
     "swap": GPU_ONLY,

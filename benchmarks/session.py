@@ -1,6 +1,7 @@
 """A training step of an LSTM classifier: fetched from a `tf1` session, against the same model written on unspool.
 
 Both run the same loop of the engine; what a session adds is feeding, the order of operations and the optimiser's slots.
+Tiny classifiers in both directions, of three steps, are run beside TensorFlow's session: there is little else to see.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from torch import Tensor, nn
 import unspool
 from benchmarks.harness import Case, Contender, Options, main
 from benchmarks.problem import QUICK, Shape
+from benchmarks.tf1_models import Bidirectional
+from benchmarks.unrolled import beside_tensorflow
 from unspool import tf1 as tf
 
 CLASSES = 10
+TINY = [Bidirectional(4, 3, 8, 5), Bidirectional(10, 3, 26, 128)]
 
 
 class Task:
@@ -83,6 +87,9 @@ def cases(options: Options) -> Iterator[Case]:
     for shape in [QUICK] if options.quick else [Shape(32, 100, 64, 128), Shape(4, 20, 8, 16)]:
         task = Task(shape, options)
         yield Case(str(shape), shape.steps, [directly(task), by_session(task)])
+    if options.device == "cpu":
+        for model in TINY[:1] if options.quick else TINY:
+            yield beside_tensorflow(f"both directions, B{model.rows} T{model.steps} H{model.units}", model.steps, model)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.on_tensorflow import tf1
+from conformance.tf1_blocks_on_tensorflow import GRUBlockCell, LSTMBlockFusedCell
 
 
 class OutputProjectionWrapper(tf1.nn.rnn_cell.RNNCell):
@@ -67,7 +68,12 @@ tf = _Namespace(
     tf1,
     contrib=_Namespace(
         None,
-        rnn=_Namespace(tf1.nn.rnn_cell, OutputProjectionWrapper=OutputProjectionWrapper),
+        rnn=_Namespace(
+            tf1.nn.rnn_cell,
+            OutputProjectionWrapper=OutputProjectionWrapper,
+            GRUBlockCell=GRUBlockCell,
+            LSTMBlockFusedCell=LSTMBlockFusedCell,
+        ),
         layers=_Namespace(None, fully_connected=fully_connected),
         seq2seq=_Namespace(None, sequence_loss=sequence_loss),
     ),

@@ -21,15 +21,25 @@ import tensorflow as tf
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests import tf1_images, tf1_layers, tf1_losses, tf1_metrics, tf1_recorded, tf1_tables, tf1_training  # noqa: E402
+from conformance import tf1_on_tensorflow  # noqa: E402
+from tests import (  # noqa: E402
+    tf1_blocks,
+    tf1_images,
+    tf1_layers,
+    tf1_losses,
+    tf1_metrics,
+    tf1_recorded,
+    tf1_tables,
+    tf1_training,
+)
 
 tf1: Any = tf.compat.v1
 
 
-def run(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+def run(function: Callable[..., dict[str, Any]], *arguments: Any, tf: Any = tf1) -> dict[str, Any]:
     """What a training makes in a graph of its own."""
     with tf1.Graph().as_default():
-        return function(tf1, *arguments)
+        return function(tf, *arguments)
 
 
 def main() -> None:
@@ -42,6 +52,8 @@ def main() -> None:
     optimizers["moving_averages"] = run(tf1_training.moving_averages)
     tf1_recorded.record("optimizers", optimizers)
     tf1_recorded.record("layers", {each.__name__: run(each) for each in tf1_layers.ALL})
+    with_contrib = tf1_on_tensorflow.tf
+    tf1_recorded.record("blocks", {each.__name__: run(each, tf=with_contrib) for each in tf1_blocks.ALL})
     tf1_recorded.record("images", {each.__name__: run(each) for each in tf1_images.ALL})
     tf1_recorded.record("tables", {each.__name__: run(tf1_tables.by_all, each) for each in tf1_tables.PLACES})
     tf1_recorded.record("losses", {each.__name__: run(each) for each in tf1_losses.ALL})

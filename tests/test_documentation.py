@@ -55,6 +55,12 @@ def test_the_page_shows_what_explain_says() -> None:
     assert (ROOT / "docs" / "images" / "explain.svg").read_text() == explanation.svg() + "\n", hint
 
 
+def test_the_page_lists_the_names_of_tf1() -> None:
+    script: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "tf1_names.py"))
+    page = (ROOT / "docs" / "tf1.md").read_text()
+    assert script["refreshed"](page) == page, "run python docs/tf1_names.py"
+
+
 def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 180
 

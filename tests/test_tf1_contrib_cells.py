@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import unspool
+from tests import tf1_blocks, tf1_recorded
 from unspool import gallery
 from unspool import tf1 as tf
 from unspool.structure import flatten
@@ -237,6 +238,11 @@ def test_cells_of_one_kind_have_names_of_their_own() -> None:
     rnn.UGRNNCell(4)(x, state)
     kernels = [each.op.name for each in tf.global_variables() if each.op.name.endswith("kernel")]
     assert kernels == ["ugrnn_cell/kernel", "ugrnn_cell_1/kernel"]
+
+
+@pytest.mark.parametrize("case", tf1_blocks.ALL, ids=lambda case: case.__name__)
+def test_fused_cells_are_tensorflow_s_kernels(case: Callable[..., Any]) -> None:
+    tf1_recorded.check("blocks", case.__name__, case(tf))
 
 
 # -- fused cells -----------------------------------------------------------------------------------------------------

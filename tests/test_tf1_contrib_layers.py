@@ -411,3 +411,55 @@ def test_mistakes_with_optimize_loss(options: dict[str, Any], error: type[Except
     given["loss"] = tf.zeros([2]) if given["loss"] is tf.zeros else given["loss"]
     with pytest.raises(error, match=message):
         layers.optimize_loss(**given)
+
+
+# -- training operations ---------------------------------------------------------------------------------------------
+
+
+def test_a_train_op_updates_counts_and_returns_the_loss_before() -> None:
+    weight, loss = quadratic()
+    count = tf.get_variable("count", initializer=0.0, trainable=False)
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, count.assign_add(1.0))
+    train = tf.contrib.training.create_train_op(loss, tf.train.GradientDescentOptimizer(0.5), summarize_gradients=True)
+    found, values = after(train, [weight, count, tf.train.get_global_step()])
+    assert found == 12.5
+    np.testing.assert_allclose(values[0], [1.5, -2.0])
+    assert values[1:] == [1.0, 1]
+    assert train in tf.get_collection(tf.GraphKeys.TRAIN_OP)
+
+
+def test_slim_multiplies_gradients_and_clips_each() -> None:
+    weight, loss = quadratic()
+    other = tf.get_variable("other", initializer=0.0)
+    train = slim.learning.create_train_op(
+        loss + 0.1 * other,
+        tf.train.GradientDescentOptimizer(1.0),
+        global_step=None,
+        clip_gradient_norm=1.0,
+        gradient_multipliers={"other": 2.0, weight: 3.0},
+    )
+    _, values = after(train, [weight, other])
+    np.testing.assert_allclose(values[0], [3.0 - 0.6, -4.0 + 0.8], rtol=1e-6)
+    np.testing.assert_allclose(values[1], -0.2, rtol=1e-6)
+
+
+def test_a_loss_that_is_no_number_is_an_error() -> None:
+    weight = tf.get_variable("weight", initializer=0.0)
+    train = slim.learning.create_train_op(tf.log(weight), tf.train.GradientDescentOptimizer(1.0))
+    with ready() as session, pytest.raises(tf.errors.InvalidArgumentError, match="LossTensor is inf or nan"):
+        session.run(train)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "factors", "message"),
+    [
+        ((), {"a": 1.0}, "must be a list"),
+        ([], {}, "is empty"),
+        ([], [1.0], "must be a dict"),
+        (None, {"weight": 1.0}, "multiple of `None` gradient"),
+    ],
+)
+def test_mistakes_with_multipliers(pairs: Any, factors: Any, message: str) -> None:
+    weight, _ = quadratic()
+    with pytest.raises(ValueError, match=message):
+        slim.learning.multiply_gradients([(None, weight)] if pairs is None else pairs, factors)

@@ -247,9 +247,10 @@ def test_gfile(tmp_path: Any):
 @pytest.mark.parametrize(
     ("use", "advice"),
     [
-        (lambda: tf.train.import_meta_graph, "build the graph with the program"),
+        (lambda: tf.saved_model.loader, "build the graph with the program"),
         (lambda: tf.keras.layers, "tf.layers and tf.nn.rnn_cell"),
-        (lambda: tf.GradientTape, "tf.gradients"),
+        (lambda: tf.enable_eager_execution, "torch and plain unspool"),
+        (lambda: tf.GradientTape, "use tf.gradients"),
         (lambda: tf.nn.seq2seq.rnn_decoder, "legacy_seq2seq"),
         (lambda: tf.pack, "it is tf.stack"),
     ],

@@ -97,7 +97,7 @@ def test_the_last_checkpoints_are_kept(session: Any, tmp_path: Path) -> None:
     for step in range(4):
         saver.save(session, str(tmp_path / "model"), global_step=step)
     assert saver.last_checkpoints == [str(tmp_path / "model-2"), str(tmp_path / "model-3")]
-    parts = ["data-00000-of-00001", "index"]
+    parts = ["data-00000-of-00001", "index", "meta"]
     assert files(tmp_path) == ["checkpoint", *(f"model-{step}.{part}" for step in (2, 3) for part in parts)]
     state = train.get_checkpoint_state(str(tmp_path))
     assert state.all_model_checkpoint_paths == saver.last_checkpoints

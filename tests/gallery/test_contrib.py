@@ -21,6 +21,7 @@ from tests.gallery.cases import (
     sigmoid,
     softmax,
     vectors,
+    why_not_planned,
 )
 from unspool import GRUCell, LSTMCell
 from unspool.cells.lstm import LSTMStateTuple
@@ -268,6 +269,11 @@ def test_a_state_in_one_tensor_is_that_of_a_tuple() -> None:
     output, whole = one(x, torch.cat(state, 1))
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(whole, torch.cat(parts, 1))
+
+
+def test_dropout_without_a_seed_is_planned() -> None:
+    case = Case(lambda: LayerNormBasicLSTMCell(4, dropout_keep_prob=0.5, input_size=3))
+    assert why_not_planned(case) is None
 
 
 def test_what_is_dropped_is_drawn_at_every_step_and_by_the_seed() -> None:

@@ -33,6 +33,8 @@ def _add(name: str, lengths: Any = LENGTHS, labels: Any = LABELS, places: Any = 
 _add("ctc_loss")
 _add("ctc_loss of large logits", scores=SCORES * 20)
 _add("ctc_loss of float64", scores=SCORES.astype(np.float64))
+_add("ctc_loss of padding that is no number", scores=np.where(np.arange(6)[:, None, None] < LENGTHS[:, None], SCORES, np.float32(np.nan)))  # fmt: skip  # noqa: E501
+_add("ctc_loss of no rows", np.zeros(0), np.zeros(0), np.zeros([0, 2], np.int64), floats(6, 0, 4))
 _add("ctc_loss by rows", scores=np.ascontiguousarray(SCORES.transpose(1, 0, 2)), time_major=False)
 for _merge in [True, False]:
     for _collapse in [True, False]:
@@ -60,6 +62,16 @@ _add("ctc_loss of matrices", scores=floats(6, 4))
 add("ctc_loss of dense labels", lambda tf, x, y, n: tf.nn.ctc_loss(y, x, n), SCORES, ints(3, 2, low=0, high=3), LENGTHS)
 add("ctc_loss by logits", lambda tf, x, i, v, n: tf.nn.ctc_loss(tf.SparseTensor(i, v, [3, 3]), sequence_length=n, logits=x), SCORES, PLACES, LABELS, LENGTHS)  # fmt: skip  # noqa: E501
 add("ctc_loss of labels by name", lambda tf, x, i, v, n: tf.nn.ctc_loss(labels=tf.SparseTensor(i, v, [3, 3]), inputs=x, sequence_length=n), SCORES, PLACES, LABELS, LENGTHS)  # fmt: skip  # noqa: E501
+
+ROWS, COUNTS = np.array([[2, 0, 0], [1, 0, 0], [1, 2, 1]], np.int32), np.array([2, 1, 3], np.int32)
+for _blank in [None, 0, 2, -1]:
+    _wanted = (ROWS + 1) % 4 if _blank in (None, 0) else np.where(ROWS == 2, 3, ROWS) if _blank == 2 else ROWS
+    add(f"ctc_loss_v2 blank={_blank}", lambda tf, x, y, c, n, b=_blank: tf.nn.ctc_loss_v2(y, x, c, n, blank_index=b), SCORES, _wanted, COUNTS, LENGTHS)  # fmt: skip  # noqa: E501
+    add(f"ctc_loss_v2 of sparse labels blank={_blank}", lambda tf, x, i, v, n, b=_blank: tf.nn.ctc_loss_v2(tf.SparseTensor(i, v, [3, 3]), x, None, n, blank_index=b), SCORES, PLACES, LABELS, LENGTHS)  # fmt: skip  # noqa: E501
+add("ctc_loss_v2 by rows", lambda tf, x, y, c, n: tf.nn.ctc_loss_v2(y, x, c, n, logits_time_major=False), np.ascontiguousarray(SCORES.transpose(1, 0, 2)), ROWS + 1, COUNTS, LENGTHS)  # fmt: skip  # noqa: E501
+add("ctc_loss_v2 of no labels", lambda tf, x, y, c, n: tf.nn.ctc_loss_v2(y, x, c, n), SCORES, ROWS + 1, [2, 0, 3], LENGTHS)  # fmt: skip  # noqa: E501
+add("collapse_repeated", lambda tf, y, n: list(tf.nn.collapse_repeated(y, n)), [[1, 1, 2, 2], [3, 3, 3, 3], [1, 2, 1, 1]], [4, 2, 3])  # fmt: skip  # noqa: E501
+add("collapse_repeated of nothing", lambda tf, y, n: list(tf.nn.collapse_repeated(y, n)), [[1, 1, 2, 2], [3, 3, 3, 3]], [0, 1])  # fmt: skip  # noqa: E501
 
 
 def _decoded(found: Any) -> list[Any]:
@@ -91,6 +103,7 @@ add("ctc_beam_search_decoder of too many paths", lambda tf, x, n: _decoded(tf.nn
 add("ctc_beam_search_decoder of too few prefixes", lambda tf, x, n: _decoded(tf.nn.ctc_beam_search_decoder(x, n, 9, 9)), SPEECH[:, :1], [1])  # fmt: skip  # noqa: E501
 add("ctc_beam_search_decoder past the end", lambda tf, x, n: _decoded(tf.nn.ctc_beam_search_decoder(x, n)), SPEECH, [8, 9, 1])  # fmt: skip  # noqa: E501
 
+add("ctc_beam_search_decoder_v2", lambda tf, x, n: _decoded(tf.nn.ctc_beam_search_decoder_v2(x, n, 9, 2)), REPEATS, [7])  # fmt: skip  # noqa: E501
 for _seed in [16, 54, 58]:  # where TensorFlow forgets a prefix that leaves the beam before its turn
     CALLS[f"ctc_beam_search_decoder that forgets {_seed}"] = drawn("ctc_beam_search_decoder", _seed)
 

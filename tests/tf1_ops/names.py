@@ -223,3 +223,27 @@ def control_flow(tf: Any) -> list[Any]:
 def random_numbers(tf: Any) -> list[Any]:
     made = [tf.random_uniform([2]), tf.random_normal([2]), tf.truncated_normal([2]), tf.random_shuffle([1, 2])]
     return [each.op.name.split("/")[0] for each in made]
+
+
+@named
+def images(tf: Any) -> list[Any]:
+    x, w = tf.placeholder(tf.float32, [2, 6, 6, 3]), tf.placeholder(tf.float32, [3, 3, 3, 4])
+    one, window = [1, 1, 1, 1], [1, 2, 2, 1]
+    return [
+        tf.nn.conv2d(x, w, one, "SAME"),
+        tf.nn.max_pool(x, window, window, "SAME"),
+        tf.nn.avg_pool(x, window, window, "SAME"),
+        tf.nn.lrn(x),
+        tf.nn.depthwise_conv2d(x, tf.zeros([3, 3, 3, 1]), one, "SAME"),
+        tf.nn.conv2d_transpose(x, tf.zeros([3, 3, 4, 3]), [2, 6, 6, 4], one),
+        tf.nn.separable_conv2d(x, tf.zeros([3, 3, 3, 1]), tf.zeros([1, 1, 3, 2]), one, "SAME"),
+        tf.nn.convolution(x, w, "SAME"),
+        tf.nn.pool(x, [2, 2], "MAX", "SAME"),
+        tf.layers.conv2d(x, 4, 3),
+        tf.layers.conv2d(x, 4, 3, activation=tf.nn.relu, name="own"),
+        tf.layers.max_pooling2d(x, 2, 2),
+        tf.layers.average_pooling2d(x, 2, 2, name="mean"),
+        tf.layers.conv2d_transpose(x, 2, 3),
+        tf.layers.separable_conv2d(x, 2, 3),
+        tf.layers.flatten(x),
+    ]

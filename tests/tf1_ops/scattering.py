@@ -36,13 +36,6 @@ add("matrix_diag_part", lambda tf, x: tf.matrix_diag_part(x), floats(2, 3, 4))
 add("matrix_diag_part of a vector", lambda tf, x: tf.matrix_diag_part(x), floats(3))
 add("matrix_set_diag", lambda tf, x, d: tf.matrix_set_diag(x, d), floats(2, 3, 3), floats(2, 3))
 add("matrix_set_diag of another size", lambda tf, x, d: tf.matrix_set_diag(x, d), floats(2, 3, 3), floats(2, 4))
-for _lower, _upper in [(0, 0), (-1, 0), (0, -1), (1, 2)]:
-    add(
-        f"matrix_band_part {_lower} {_upper}",
-        lambda tf, x, a=_lower, b=_upper: tf.matrix_band_part(x, a, b),
-        floats(2, 4, 5),
-    )
-add("matrix_band_part of a vector", lambda tf, x: tf.matrix_band_part(x, 0, 0), floats(3))
 add("matrix_transpose", lambda tf, x: tf.matrix_transpose(x), floats(2, 3, 4))
 add("matrix_transpose of a vector", lambda tf, x: tf.matrix_transpose(x), floats(3))
 add("trace", lambda tf, x: tf.trace(x), floats(2, 3, 3))

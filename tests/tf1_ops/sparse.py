@@ -82,12 +82,14 @@ add("sparse_tensor_to_dense of a repeat", lambda tf, i, v, s: tf.sparse_tensor_t
 add("sparse_tensor_to_dense outside", lambda tf, i, v, s: tf.sparse_tensor_to_dense(tf.SparseTensor(i, v, s)), PLACES, VALUES, SHAPE - 1)  # fmt: skip  # noqa: E501
 add("sparse_tensor_to_dense of nothing", lambda tf, i, v, s: tf.sparse_tensor_to_dense(tf.SparseTensor(i, v, s)), PLACES[:0], VALUES[:0], SHAPE)  # fmt: skip  # noqa: E501
 add("sparse_tensor_to_dense of a tensor", lambda tf, v: tf.sparse_tensor_to_dense(v), VALUES)
+add("sparse_tensor_to_dense of strings", lambda tf, i, s: tf.equal(tf.sparse_tensor_to_dense(tf.SparseTensor(i, ["a", "b", "c"], s)), [["", "a", "", ""], ["b", "", "", "c"]]), PLACES, SHAPE)  # fmt: skip  # noqa: E501
 add("sparse_to_dense", lambda tf, i, v: tf.sparse_to_dense(i, [2, 4], v), PLACES, VALUES)
 add("sparse_to_dense of a vector", lambda tf, i, v, d: tf.sparse_to_dense(i, [5], v, d), [1, 3], floats(2), 0.5)
 add("sparse_to_dense of one value", lambda tf, i, s: tf.sparse_to_dense(i, s, 1.0, 0.0), PLACES, SHAPE)
 add("sparse_to_dense of one place", lambda tf, i: tf.sparse_to_dense(i, [4], 9), 2)
 add("sparse_to_dense of int32 places", lambda tf, i, s: tf.sparse_to_dense(i, s, 5, -1), PLACES.astype(np.int32), SHAPE.astype(np.int32))  # fmt: skip  # noqa: E501
 add("sparse_to_dense of too many values", lambda tf, i, v: tf.sparse_to_dense(i, [5], v), [1, 3], floats(3))
+add("sparse_to_dense with a default that is a list", lambda tf, i, v, d: tf.sparse_to_dense(i, [5], v, d), [1, 3], floats(2), [0.5])  # fmt: skip  # noqa: E501
 add("sparse_to_dense outside", lambda tf, i, v: tf.sparse_to_dense(i, [3], v), [1, 3], floats(2))
 add("sparse_to_dense of disorder", lambda tf, i, v: tf.sparse_to_dense(i, [5], v), [3, 1], floats(2))
 add("tf.sparse", lambda tf, i, v, s: [tf.sparse.to_dense(tf.sparse.reorder(tf.SparseTensor(i, v, s))), *parts(tf.sparse.concat(0, [tf.sparse.reshape(tf.sparse.transpose(tf.sparse.SparseTensor(i, v, s)), [2, 4])] * 2)), tf.sparse.reduce_sum(tf.sparse.retain(tf.SparseTensor(i, v, s), [True, True, False]), 0), *parts(tf.sparse.from_dense([[0, 2], [3, 0]]))], PLACES, VALUES, SHAPE)  # fmt: skip  # noqa: E501

@@ -16,7 +16,7 @@ _MODULES = """
     static_lengths tagger shared_scopes stateful_model summaries saving flat_images many_losses input_gradients
     encoder_decoder peepholes own_cell inferred_lengths attention_pooling truncated scanned moving_average
     contrib_layers char_model decayed_rate dropout_wrapper raw while_rnn newton batch_norm_cond dropout_cond
-    lstm_by_hand tensor_tools metrics
+    lstm_by_hand tensor_tools metrics unrolled_chars
 """
 
 PROGRAMS: dict[str, Build] = {

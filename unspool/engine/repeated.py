@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -41,8 +41,8 @@ class Repeated:
 
     def again(self, request: Request) -> tuple[Call, list[Tensor]]:
         """What `prepare` would return."""
-        replay = None if self.replay is None else replace(self.replay, cell=request.cell)
-        return replace(self.call, replay=replay), [*self.weights, *flatten(request.inputs), *flatten(request.state)]
+        replay = None if self.replay is None else self.replay._replace(cell=request.cell)
+        return self.call._replace(replay=replay), [*self.weights, *flatten(request.inputs), *flatten(request.state)]
 
 
 def find(request: Request, scope: str) -> Repeated | None:
@@ -69,9 +69,9 @@ def remember(request: Request, scope: str, call: Call, tensors: Sequence[Tensor]
         return
     weights = tensors[: len(tensors) - given]
     if all(each.grad_fn is None for each in weights):
-        replay = None if call.replay is None else replace(call.replay, cell=None)
+        replay = None if call.replay is None else call.replay._replace(cell=None)
         wanted = bits(each.requires_grad for each in weights)
-        kept[_look(request, scope)] = Repeated(replace(call, replay=None), replay, weights, wanted)
+        kept[_look(request, scope)] = Repeated(call._replace(replay=None), replay, weights, wanted)
 
 
 def _look(request: Request, scope: str) -> Hashable:

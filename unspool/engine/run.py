@@ -72,8 +72,8 @@ def run(request: Request, scope: str = "rnn") -> tuple[Structure, Structure]:
             raise
         report_fault(request.subject, error)
         return found
-    _say_interpreted(request.subject, call)  # a compiler may have failed only now
-    repeated.remember(request, scope, call, tensors)
+    if not _say_interpreted(request.subject, call):  # a compiler may have failed only now
+        repeated.remember(request, scope, call, tensors)
     return _structured(request, call, results)
 
 
@@ -109,12 +109,13 @@ def _check_values(request: Request, call: Call) -> None:
     call.plan.unchecked = False
 
 
-def _say_interpreted(cell: Any, call: Call) -> None:
-    schedule = call.schedule
-    for phase in (schedule.forward, schedule.adjoint):
-        reason = None if phase is None else phase.slowed_by(call.emitter)
-        if reason is not None:
-            fall_back(cell, "is interpreted, not compiled", reason)
+def _say_interpreted(cell: Any, call: Call) -> bool:
+    """Whether it is, and somebody was told."""
+    phases = [each for each in (call.schedule.forward, call.schedule.adjoint) if each is not None]
+    reasons = [each for each in (phase.slowed_by(call.emitter) for phase in phases) if each is not None]
+    for reason in reasons:
+        fall_back(cell, "is interpreted, not compiled", reason)
+    return bool(reasons)
 
 
 def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor]]:

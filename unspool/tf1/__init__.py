@@ -25,6 +25,7 @@ from unspool.tf1 import (
     estimator,
     flags,
     gfile,
+    graph_util,
     layers,
     logging,
     lookup,
@@ -63,6 +64,7 @@ from unspool.tf1.dtypes import (
 )
 from unspool.tf1.gradients import gradients, stop_gradient
 from unspool.tf1.graph import Graph, Operation, get_default_graph, reset_default_graph
+from unspool.tf1.graph_def import GraphDef, import_graph_def
 from unspool.tf1.graph_functions import (
     add_to_collection,
     control_dependencies,
@@ -70,6 +72,7 @@ from unspool.tf1.graph_functions import (
     get_collection,
     get_collection_ref,
 )
+from unspool.tf1.grouped import linalg, math, random
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.initializers import (
     constant_initializer,
@@ -96,13 +99,13 @@ from unspool.tf1.ops import (
     diagonals,
     joining,
     mapping,
-    math,
     products,
-    random,
     reductions,
     scattering,
     slicing,
 )
+from unspool.tf1.ops import math as _math
+from unspool.tf1.ops import random as _random
 from unspool.tf1.ops import strings as string_operations
 from unspool.tf1.ops.array import *
 from unspool.tf1.ops.checks import *
@@ -174,9 +177,9 @@ range = creation.range_
 slice = slicing.slice_
 Assert = control_flow.assert_
 tuple = control_flow.tuple_
-abs = math.abs_
-pow = math.pow_
-round = math.round_
+abs = _math.abs_
+pow = _math.pow_
+round = _math.round_
 Print = debugging.print_
 initializers = named_initializers
 newaxis = None
@@ -197,6 +200,7 @@ __all__ = [
     "FIFOQueue",
     "GPUOptions",
     "Graph",
+    "GraphDef",
     "GraphKeys",
     "IndexedSlices",
     "IndexedSlicesValue",
@@ -262,8 +266,10 @@ __all__ = [
     "glorot_normal_initializer",
     "glorot_uniform_initializer",
     "gradients",
+    "graph_util",
     "group",
     "half",
+    "import_graph_def",
     "initialize_all_tables",
     "initialize_all_variables",
     "initializers",
@@ -273,12 +279,14 @@ __all__ = [
     "int64",
     "is_variable_initialized",
     "layers",
+    "linalg",
     "local_variables",
     "local_variables_initializer",
     "logging",
     "lookup",
     "losses",
     "make_template",
+    "math",
     "metrics",
     "mul",
     "name_scope",
@@ -292,6 +300,7 @@ __all__ = [
     "orthogonal_initializer",
     "pow",
     "python_io",
+    "random",
     "random_normal_initializer",
     "random_uniform_initializer",
     "range",
@@ -327,9 +336,9 @@ __all__ += debugging.__all__
 __all__ += diagonals.__all__
 __all__ += joining.__all__
 __all__ += mapping.__all__
-__all__ += math.__all__
+__all__ += _math.__all__
 __all__ += products.__all__
-__all__ += random.__all__
+__all__ += _random.__all__
 __all__ += reductions.__all__
 __all__ += scattering.__all__
 __all__ += slicing.__all__

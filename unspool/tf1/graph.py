@@ -313,6 +313,46 @@ class Graph:
         """Empties a list."""
         self.root._collections[name].clear()
 
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def as_graph_def(self, from_version: Any = None, add_shapes: bool = False) -> Any:
+        """A `GraphDef` of all operations; see there."""
+        from unspool.tf1.graph_def import GraphDef
+
+        return GraphDef.of(self.root)
+
+    def contents(self) -> dict[str, Any]:
+        """All that it has, for `take` of another graph."""
+        return dict(
+            operations=self.get_operations(),
+            uses=dict(self._uses),
+            collections={name: list(values) for name, values in self._collections.items() if values},
+            kept=dict(self._kept),
+            seed=self.seed,
+        )
+
+    def take(self, contents: dict[str, Any], prefix: str = "") -> None:
+        """Adds what another graph had, with `prefix/` before its names; `ValueError` if one of them is taken."""
+        before = f"{prefix}/" if prefix else ""
+        taken = [each.name for each in contents["operations"] if before + each.name in self._operations]
+        if taken:
+            raise ValueError(
+                f"the graph has an operation {before + taken[0]!r} already: import into a new tf.Graph(), or below "
+                "another name"
+            )
+        for each in contents["operations"]:
+            each.name, each.number = before + each.name, next(_NUMBERS)
+            self._operations[each.name] = each
+        self._uses.update({before.lower() + name: count for name, count in contents["uses"].items()})
+        for name, values in contents["collections"].items():
+            self._collections[name] += values
+        for kind, value in contents["kept"].items():
+            if hasattr(value, "absorb"):
+                self.kept(kind).absorb(value)
+            elif not prefix:
+                self._kept.setdefault(kind, value)
+        self.seed = contents["seed"] if self.seed is None else self.seed
+
     def kept(self, kind: type[Any]) -> Any:
         """The one object of that kind that belongs to this graph, made when first asked for."""
         store = self.root._kept

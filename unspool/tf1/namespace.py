@@ -11,10 +11,6 @@ from unspool.tf1.renamed import RENAMED
 
 _CODE = "graphs are not in checkpoints here: build the graph with the program, and restore its variables"
 _INSTEAD = {
-    "tf.train.import_meta_graph": f"{_CODE} with tf.train.Saver().restore",
-    "tf.train.export_meta_graph": _CODE,
-    "tf.import_graph_def": _CODE,
-    "tf.GraphDef": _CODE,
     "tf.saved_model": _CODE,
     "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
     "tf.enable_eager_execution": "without a graph, use torch and plain unspool",

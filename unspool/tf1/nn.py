@@ -24,8 +24,8 @@ from unspool.tf1.ops.convolutions import (
     depthwise_conv2d,
     separable_conv2d,
 )
-from unspool.tf1.ops.ctc import ctc_loss
-from unspool.tf1.ops.ctc_decoding import ctc_beam_search_decoder, ctc_greedy_decoder
+from unspool.tf1.ops.ctc import collapse_repeated, ctc_loss, ctc_loss_v2
+from unspool.tf1.ops.ctc_decoding import ctc_beam_search_decoder, ctc_beam_search_decoder_v2, ctc_greedy_decoder
 from unspool.tf1.ops.math import log_sigmoid, sigmoid, tanh
 from unspool.tf1.ops.nn import (
     batch_normalization,
@@ -87,6 +87,7 @@ __all__ = [
     "batch_normalization",
     "bias_add",
     "bidirectional_dynamic_rnn",
+    "collapse_repeated",
     "compute_accidental_hits",
     "conv1d",
     "conv2d",
@@ -94,8 +95,10 @@ __all__ = [
     "conv3d",
     "convolution",
     "ctc_beam_search_decoder",
+    "ctc_beam_search_decoder_v2",
     "ctc_greedy_decoder",
     "ctc_loss",
+    "ctc_loss_v2",
     "depthwise_conv2d",
     "dropout",
     "dynamic_rnn",

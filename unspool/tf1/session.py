@@ -225,6 +225,8 @@ class State:
 
     def value_of(self, variable: Variable) -> torch.nn.Parameter:
         """Its value; `FailedPreconditionError` if it has none."""
+        if variable not in self._set and variable.frozen is not None:
+            return self.assign(variable, variable.frozen)
         if variable not in self._set:
             message = f"Attempting to use uninitialized value {variable.op.name}"
             raise FailedPreconditionError(None, variable.op, message)

@@ -69,6 +69,9 @@ class Variable(Operators):
     3.0 3.0 count:0
     """
 
+    frozen: torch.Tensor | None = None
+    """The value that it has in every session, in a graph whose variables became constants."""
+
     def __init__(
         self,
         initial_value: Any = None,

@@ -136,10 +136,12 @@ class LayerNormBasicLSTMCell(_Normalized):
         keep = self.dropout_keep_prob
         if not self.training or (not isinstance(keep, Tensor) and keep == 1):
             return new
-        if self.dropout_prob_seed is not None and new.device not in self._generators:
-            self._generators[new.device] = torch.Generator(new.device).manual_seed(self.dropout_prob_seed)
-        generator = self._generators.get(new.device)
-        draw = torch.rand(new.shape, dtype=new.dtype, device=new.device, generator=generator)
+        options: dict[str, Any] = {"dtype": new.dtype, "device": new.device}
+        if self.dropout_prob_seed is not None:
+            if new.device not in self._generators:
+                self._generators[new.device] = torch.Generator(new.device).manual_seed(self.dropout_prob_seed)
+            options["generator"] = self._generators[new.device]
+        draw = torch.rand(new.shape, **options)
         return torch.where(draw >= 1 - keep, new / keep, new.new_zeros(()))
 
 

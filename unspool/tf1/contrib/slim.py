@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1.contrib import losses
+from unspool.tf1.contrib import slim_learning as learning
 from unspool.tf1.contrib.framework import (
     add_arg_scope,
     add_model_variable,
@@ -126,6 +127,7 @@ __all__ = [
     "l1_regularizer",
     "l2_regularizer",
     "layer_norm",
+    "learning",
     "linear",
     "local_variable",
     "losses",

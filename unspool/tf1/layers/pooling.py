@@ -52,7 +52,8 @@ class _Pooling(Layer):
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The pooled input."""
         form = FORMS[self.sides][self.data_format == "channels_first"]
-        return pool(inputs, self.pool_size, self.kind, self.padding.upper(), strides=self.strides, data_format=form)
+        options: Any = {"strides": self.strides, "data_format": form, "name": f"{self.kind.title()}Pool"}
+        return pool(inputs, self.pool_size, self.kind, self.padding.upper(), **options)
 
 
 class MaxPooling1D(_Pooling):

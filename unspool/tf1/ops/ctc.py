@@ -72,9 +72,89 @@ def ctc_loss(
             raise ValueError(wrong)
         targets = _targets(places, values, scores, preprocess_collapse_repeated)
         skipped = _too_long(targets, lengths.tolist(), ignore_longer_outputs_than_inputs)
+        scores = _ended(scores, lengths)
         return _loss(scores, targets, lengths.long(), torch.tensor(skipped, device=scores.device), ctc_merge_repeated)
 
     return apply("CTCLoss", compute, given, wanted.indices, wanted.values, steps, outputs=[(given.dtype, (rows,))])
+
+
+@checks_flags
+def ctc_loss_v2(
+    labels: Any,
+    logits: Any,
+    label_length: Any,
+    logit_length: Any,
+    logits_time_major: bool = True,
+    unique: Any = None,
+    blank_index: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """`ctc_loss` of labels that may be dense, and with the blank at any class.
+
+    Args:
+        labels: `[batch, labels]` ints, or a `SparseTensor`.
+        logits: `[time, batch, classes]`.
+        label_length: `[batch]` ints, how many labels each row has; None if they are sparse.
+        logit_length: `[batch]` ints, how many steps each row has.
+        logits_time_major: False for logits `[batch, time, classes]`.
+        unique: accepted; it saves TensorFlow time, and changes no number.
+        blank_index: the class of the blank, which may count from the end; needed for sparse labels, else 0.
+        name: the operation's name.
+
+    >>> from unspool import tf1 as tf
+    >>> tf.Session().run(tf.nn.ctc_loss_v2([[1]], tf.zeros([1, 1, 2]), [1], [1]))
+    array([0.6931472], dtype=float32)
+    """
+    given, steps = as_tensor(logits), as_tensor(logit_length)
+    check_takes("ctc_loss_v2", given, FRACTIONS)
+    rows = _rows("ctc_loss_v2", given.dims, steps.dims, logits_time_major)
+    if isinstance(labels, SparseTensor | SparseTensorValue):
+        if blank_index is None:
+            raise ValueError("blank_index must be given when using SparseTensor labels.")
+        sparse = SparseTensor.from_value(labels)
+        moved = apply("CTCBlankLast", lambda x: _blank_last(x, blank_index), given, outputs=[(given.dtype, given.dims)])
+        before = lambda x, v: torch.where(v < blank_index % x.shape[2], v, v - 1)  # noqa: E731
+        values = apply("CTCLabels", before, given, sparse.values, outputs=[(sparse.dtype, sparse.values.dims)])
+        return ctc_loss(sparse.with_values(values), moved, steps, time_major=logits_time_major)
+
+    def compute(
+        scores: torch.Tensor, wanted: torch.Tensor, counts: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
+        scores = scores if logits_time_major else scores.transpose(0, 1)
+        if wrong := wrong_lengths(scores, lengths):
+            raise ValueError(wrong)
+        blank = (blank_index or 0) % scores.shape[2]
+        logs = _ended(scores, lengths).log_softmax(2)
+        return F.ctc_loss(logs, wanted.long(), lengths.long(), counts.long(), blank, reduction="none")
+
+    outputs = [(given.dtype, (rows,))]
+    return apply("ctc_loss_dense", compute, given, labels, label_length, steps, name=name, outputs=outputs)
+
+
+def _blank_last(scores: torch.Tensor, blank: int) -> torch.Tensor:
+    place = blank % scores.shape[2]
+    return torch.cat([scores[..., :place], scores[..., place + 1 :], scores[..., place : place + 1]], -1)
+
+
+def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> tuple[Any, Any]:
+    """The labels of each row without those that repeat the one before them, zeros after them, and how many are left.
+
+    >>> from unspool import tf1 as tf
+    >>> tf.Session().run(tf.nn.collapse_repeated([[1, 1, 2]], [3]))
+    (array([[1, 2]], dtype=int32), array([2], dtype=int32))
+    """
+    given, lengths = as_tensor(labels), as_tensor(seq_length)
+
+    def compute(rows: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first = torch.ones_like(rows[:, :1], dtype=torch.bool)
+        kept = torch.cat([first, rows[:, 1:] != rows[:, :-1]], 1) & (torch.arange(rows.shape[1]) < n[:, None])
+        counts = kept.sum(1)
+        made = rows.new_zeros(len(rows), int(counts.max()) if len(rows) else 0)
+        made[torch.arange(made.shape[1]) < counts[:, None]] = rows[kept]
+        return made, counts.to(n.dtype)
+
+    outputs = [(given.dtype, (None if given.dims is None else given.dims[0], None)), (lengths.dtype, lengths.dims)]
+    return tuple(apply("collapse_repeated", compute, given, lengths, name=name, outputs=outputs))
 
 
 def _rows(kind: str, scores: Dims, lengths: Dims, time_major: bool) -> int | None:
@@ -99,6 +179,8 @@ def wrong_lengths(scores: torch.Tensor, lengths: torch.Tensor) -> str | None:
         return f"inputs is not a 3-Tensor, but has shape {list(scores.shape)}"
     if list(lengths.shape) != [scores.shape[1]]:
         return f"len(sequence_length) != batch_size: {list(lengths.shape)} for {scores.shape[1]} rows"
+    if not len(lengths):
+        return "batch_size must not be 0"
     for row, each in enumerate(lengths.tolist()):
         if not 0 <= each <= scores.shape[0]:
             return f"sequence_length({row}) is {each}, but must be in [0, {scores.shape[0]}]"
@@ -160,10 +242,17 @@ def _loss(
         found, impossible = _without_merging(logs, padded, lengths, sizes), torch.zeros_like(skipped)
     if bool(impossible.any()):
         # No path: the loss is infinite, and TensorFlow's gradient the softmax alone.
-        steps = torch.arange(len(scores), device=scores.device)[:, None] < lengths
-        total = torch.where(steps, scores.logsumexp(2), 0).sum(0)
+        total = scores.logsumexp(2).sum(0)
         found = torch.where(impossible, total - total.detach() + torch.inf, found)
     return torch.where(skipped, torch.zeros_like(found), found)
+
+
+def _ended(scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """The logits, 0 after the end of a row: what is there may be anything, and has no gradient."""
+    if bool((lengths == len(scores)).all()):
+        return scores
+    inside = torch.arange(len(scores), device=scores.device)[:, None] < lengths
+    return torch.where(inside[:, :, None], scores, 0)
 
 
 def _without_merging(

@@ -105,6 +105,13 @@ def ctc_beam_search_decoder(
     return [SparseTensor(*(made[part * top_paths + k] for part in range(3))) for k in range(top_paths)], made[-1]
 
 
+def ctc_beam_search_decoder_v2(
+    inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1
+) -> tuple[list[SparseTensor], Any]:
+    """`ctc_beam_search_decoder` that keeps labels which are repeated."""
+    return ctc_beam_search_decoder(inputs, sequence_length, beam_width, top_paths, merge_repeated=False)
+
+
 def _search(
     logs: np.ndarray[Any, Any], width: int, count: int, merge_repeated: bool
 ) -> tuple[list[list[int]], list[float]]:

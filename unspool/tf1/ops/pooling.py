@@ -126,7 +126,8 @@ def pool(
             raise ValueError("strides > 1 not supported in conjunction with dilation_rate > 1")
         if padding == "SAME":
             raise ValueError("pooling with 'SAME' padding is not implemented for `dilation_rate` > 1")
-    return _pool(kinds[pooling_type], sides, input, list(window_shape), moves, padding, data_format, name, apart)
+    own = name or f"{pooling_type.lower()}_pool"
+    return _pool(kinds[pooling_type], sides, input, list(window_shape), moves, padding, data_format, own, apart)
 
 
 def _pool(

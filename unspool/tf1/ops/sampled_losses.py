@@ -121,6 +121,9 @@ def _loss(
     given, wanted = as_tensor(inputs), cast(as_tensor(labels), int64)
     if given.dims is not None and len(given.dims) != 2:
         raise ValueError(f"{name}: inputs must have shape [batch, depth], but have {described(given.dims)}")
+    rows = wanted.dims[0] if wanted.dims and len(wanted.dims) == 2 else None
+    if rows not in (None, 1) and given.dims is not None and given.dims[0] not in (None, rows):
+        raise ValueError(f"{name}: labels have {rows} rows, but inputs {given.dims[0]}")
     if sampled_values is None:
         sampled_values = log_uniform_candidate_sampler(wanted, num_true, num_sampled, True, num_classes, seed)
     chosen, true_count, sampled_count = (stop_gradient(each) for each in sampled_values)
@@ -128,7 +131,7 @@ def _loss(
     flat = reshape(wanted, [-1])
     # One lookup for both, as in TensorFlow: so the gradient holds the true classes first, then the sampled ones.
     every = concat([flat, chosen], 0)
-    rows = embedding_lookup(weights, every, partition_strategy)
+    chosen_rows = embedding_lookup(weights, every, partition_strategy)
     shifts = embedding_lookup(biases, every, partition_strategy)
 
     def losses(
@@ -141,7 +144,7 @@ def _loss(
     ) -> torch.Tensor:
         count = len(classes)
         of_true = w[:count].reshape(-1, num_true, w.shape[1])
-        if len(of_true) != len(x):
+        if len(of_true) not in (1, len(x)):  # one row of labels is that of all inputs
             raise ValueError(f"labels have {len(of_true)} rows of {num_true} classes, but inputs {len(x)} rows")
         true = torch.einsum("bd,bnd->bn", x, of_true) + b[:count].reshape(-1, num_true) - torch.log(counts[0])
         sampled = x @ w[count:].T + b[count:]
@@ -152,5 +155,5 @@ def _loss(
         return compute(true, sampled - torch.log(counts[1]))
 
     batch = None if given.dims is None else given.dims[0]
-    inputs_of = given, rows, shifts, flat, chosen, true_count, sampled_count
+    inputs_of = given, chosen_rows, shifts, flat, chosen, true_count, sampled_count
     return apply(name, losses, *inputs_of, name=name, outputs=[(given.dtype, (batch,))])

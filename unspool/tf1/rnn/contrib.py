@@ -71,6 +71,10 @@ class AttentionCellWrapper(ModuleCell):
 
     kind = contrib.AttentionCellWrapper
 
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """Zeros of its own state, of which the cell's is a part."""
+        return RNNCell.zero_state(self, batch_size, dtype)
+
 
 class LSTMBlockCell(ModuleCell):
     """`unspool.gallery.LSTMBlockCell` in the graph."""

@@ -173,8 +173,10 @@ def static_rnn(
         state, kind = _state(cell, initial_state, dtype, sequences)
         bound = bound_cell(cell, sequences.step, state, any_output=sequence_length is None)
 
+        fixed, loop = bound.fixed, _loop("rnn", kind, True, None, False)
+
         def run(modules: list[Any], x: list[Structure], lengths: Any, s: Structure) -> Any:
-            outputs, last = unspool.dynamic_rnn(modules[0], _stacked(x), lengths, s, kind.torch, time_major=True)
+            outputs, last = loop(modules[0], _stacked(x), lengths, s, fixed=fixed)
             return _unstacked(outputs), last
 
         results = [sized(_made(cell, bound), sequences.axes, kind) for _ in steps], state_like(state)

@@ -41,6 +41,10 @@ class Weights:
         """The variable of each weight of a module."""
         return {weight: self._variables[weight] for weight in module.parameters() if weight in self._variables}
 
+    def absorb(self, other: Weights) -> None:
+        """Adds those of another graph, whose operations came into this one."""
+        self._variables.update(other._variables)
+
     def add(self, weight: torch.Tensor, variable: Variable) -> None:
         """Lets a variable stand for a weight."""
         self._variables[weight] = variable

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from unspool.tf1.dtypes import bool_, int64
+from unspool.tf1.dtypes import bool_, int64, string
 from unspool.tf1.operations import apply, as_sizes, as_tensor, known_ints
 from unspool.tf1.ops.math import cast
 from unspool.tf1.ops.reductions import as_axes, reduced
@@ -55,7 +55,9 @@ def sparse_to_dense(
         if p.dim() > 2 or where.shape[1] != len(shape):
             raise ValueError(f"output_shape has {len(shape)} sizes, but sparse_indices have shape {list(p.shape)}")
         if v.dim() > 1 or (v.dim() == 1 and len(v) != len(where)):
-            raise ValueError(f"there are {len(where)} places, but sparse_values have shape {list(v.shape)}")
+            raise ValueError(f"sparse_values has incorrect shape {list(v.shape)}, should be [] or [{len(where)}]")
+        if d.dim():
+            raise ValueError(f"default_value should be a scalar, but has shape {list(d.shape)}")
         flat = flat_places(where, s, ordered=validate_indices)
         blank = d.reshape(1).expand(int(s.prod())).clone()
         return blank.index_put((flat,), v.expand(len(flat))).reshape(shape)
@@ -87,9 +89,10 @@ def flat_places(places: torch.Tensor, sizes: torch.Tensor, *, ordered: bool) -> 
 def sparse_tensor_to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Any:
-    """A sparse tensor as a dense one, with a default, 0 unless given, where nothing is."""
+    """A sparse tensor as a dense one, with a default where nothing is: 0, or an empty string, unless given."""
     given = as_sparse(sp_input)
-    default = as_tensor(0 if default_value is None else default_value, given.dtype)
+    nothing = "" if given.dtype is string else 0
+    default = as_tensor(nothing if default_value is None else default_value, given.dtype)
     return sparse_to_dense(given.indices, given.dense_shape, given.values, default, validate_indices, name)
 
 

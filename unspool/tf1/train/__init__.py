@@ -50,6 +50,7 @@ from unspool.tf1.train.decays import (
     polynomial_decay,
 )
 from unspool.tf1.train.descent import GradientDescentOptimizer, MomentumOptimizer
+from unspool.tf1.train.meta_graph import export_meta_graph, import_meta_graph
 from unspool.tf1.train.moving_average import ExponentialMovingAverage
 from unspool.tf1.train.optimizer import Optimizer
 from unspool.tf1.train.reader import (
@@ -149,10 +150,12 @@ __all__ = [
     "cosine_decay",
     "create_global_step",
     "exponential_decay",
+    "export_meta_graph",
     "get_checkpoint_state",
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
+    "import_meta_graph",
     "input_producer",
     "inverse_time_decay",
     "latest_checkpoint",
@@ -172,6 +175,12 @@ __all__ = [
     "update_checkpoint_state",
 ]
 
+LATER = ("write_graph",)
+
 
 def __getattr__(name: str) -> Any:
+    if name in LATER:
+        from unspool.tf1.graph_def import write_graph
+
+        return write_graph
     raise missing("tf.train", name, globals())

@@ -77,8 +77,9 @@ class AdamOptimizer(Optimizer):
     ) -> None:
         """One step of Adam."""
         rate = _corrected(numbers.rate, shared["beta1_power"], shared["beta2_power"], weights[0].dtype)
-        betas = dict(beta1=numbers["beta1"], beta2=numbers["beta2"], eps=numbers["epsilon"])
-        if isinstance(rate, float) and foreach.adam_(weights, grads, slots["m"], slots["v"], rate, **betas):
+        if isinstance(rate, float):
+            betas = dict(beta1=numbers["beta1"], beta2=numbers["beta2"], eps=numbers["epsilon"])
+            foreach.adam_(weights, grads, slots["m"], slots["v"], rate, **betas)
             return
         foreach.lerp_(slots["m"], grads, numbers.rest("beta1"))
         foreach.lerp_(slots["v"], foreach.mul(grads, grads), numbers.rest("beta2"))

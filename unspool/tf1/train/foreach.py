@@ -24,6 +24,7 @@ mul_: Done = _torch._foreach_mul_
 div_: Done = _torch._foreach_div_
 sqrt_: Done = _torch._foreach_sqrt_
 addcmul_: Done = _torch._foreach_addcmul_
+addcdiv_: Done = _torch._foreach_addcdiv_
 lerp_: Done = _torch._foreach_lerp_
 
 
@@ -37,31 +38,31 @@ def adam_(
     beta1: float,
     beta2: float,
     eps: float,
-) -> bool:
-    """A step of Adam in one pass over the memory, with a learning rate that is corrected already.
+) -> None:
+    """A step of Adam on a CPU, with a learning rate that is corrected already.
 
-    Returns:
-        False, and nothing is done, if torch has no kernel for such tensors: it goes through memory as it lies.
+    Large tensors are changed in one pass over their memory. Torch's kernel for that takes memory as it lies, and wakes
+    all threads however little there is to do, so the others are left to plain functions.
     """
-    if not all(each.is_contiguous() for group in (weights, first, second) for each in group):
-        return False
-    _torch._fused_adam_(
-        weights,
-        [each.contiguous() for each in grads],
-        first,
-        second,
-        [],
-        [_LATE] * len(weights),
-        lr=rate,
-        beta1=beta1,
-        beta2=beta2,
-        weight_decay=0.0,
-        eps=eps,
-        amsgrad=False,
-        maximize=False,
-    )
-    return True
+    groups = list(zip(weights, grads, first, second, strict=True))
+    least = LARGE if torch.get_num_threads() > 1 else 0
+    large = [each for each in groups if each[0].numel() >= least and all(one.is_contiguous() for one in each)]
+    if large:
+        betas = dict(beta1=beta1, beta2=beta2, eps=eps, weight_decay=0.0, amsgrad=False, maximize=False)
+        lists = [list(each) for each in zip(*large, strict=True)]
+        _torch._fused_adam_(*lists, [], [_LATE] * len(large), lr=rate, **betas)
+        known = set(map(id, large))
+        groups = [each for each in groups if id(each) not in known]
+    if groups:
+        weights, grads, first, second = ([*each] for each in zip(*groups, strict=True))
+        lerp_(first, grads, 1 - beta1)
+        lerp_(second, mul(grads, grads), 1 - beta2)
+        scale = sqrt(second)
+        add_(scale, eps)
+        addcdiv_(weights, first, scale, -rate)
 
 
+LARGE = 1 << 15
+"""Elements from which torch divides work among threads."""
 _LATE = torch.tensor(1e30)
-"""A step after so many that torch corrects nothing any more."""
+"""A step after so many that torch's kernel corrects nothing any more."""

@@ -11,10 +11,12 @@ import numpy as np
 import torch
 
 from unspool.checkpoints.write import save_tf1_checkpoint
+from unspool.tf1 import logging
 from unspool.tf1.errors import InvalidArgumentError, NotFoundError
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.session import Session
 from unspool.tf1.train.checkpoint_state import checkpoint_exists, remove_checkpoint, update_checkpoint_state
+from unspool.tf1.train.meta_graph import export_meta_graph
 from unspool.tf1.train.reader import open_bundle, read_array
 from unspool.tf1.train.saveable import Saveable
 from unspool.tf1.train.step import global_step as count_of
@@ -76,6 +78,8 @@ class Saver:
         self._pad_step_number, self._relative = pad_step_number, save_relative_paths
         self._kept: list[tuple[str, float]] = []
         self._variables: dict[str, Variable] | None = None
+        self._written: tuple[int, bytes | None] = (-1, None)
+        """How many operations the graph had that was written last, and what was."""
         self._saveables: list[Saveable] = []
         if not defer_build:
             self.build()
@@ -136,9 +140,9 @@ class Saver:
             global_step: a number, or a variable that counts steps, for the end of the prefix.
             latest_filename: the name of the file that notes it, if it is another than "checkpoint".
             write_state: whether it is noted, and older ones are removed.
-            meta_graph_suffix: accepted, as the next three; graphs are not saved.
-            write_meta_graph: accepted.
-            strip_default_attrs: accepted.
+            meta_graph_suffix: the end of the name of the graph's file.
+            write_meta_graph: whether the graph is written too, for `tf.train.import_meta_graph`, if it can be.
+            strip_default_attrs: accepted, as the next.
             save_debug_info: accepted.
 
         Returns:
@@ -147,7 +151,7 @@ class Saver:
         Raises:
             FailedPreconditionError: if a variable has no value; nothing is written then.
         """
-        variables = self._named()
+        variables = self.named_variables()
         session = _session(sess)
         path, state = os.fspath(save_path), latest_filename or "checkpoint"
         if os.path.split(state)[0]:
@@ -163,12 +167,31 @@ class Saver:
         for each in self._saveables:
             values.update(each.arrays(session.state.value_of(each.variable).detach().cpu().numpy()))
         save_tf1_checkpoint(path, values)
+        if write_meta_graph:
+            self._write_graph(session.graph, f"{path}.{meta_graph_suffix}")
         if write_state:
             dropped = self._keep(path)
             update_checkpoint_state(os.path.dirname(path), path, self.last_checkpoints, state, self._relative)
             for prefix in dropped:
                 remove_checkpoint(prefix)
         return path
+
+    def _write_graph(self, graph: Any, path: str) -> None:
+        """Writes the graph, as last time if nothing was added; one that cannot be written is no reason to stop."""
+        count = len(graph.get_operations())
+        if self._written[0] != count:
+            try:
+                self._written = count, export_meta_graph(graph=graph, saver=self).SerializeToString()
+            except TypeError as error:
+                logging.info("%s was not written: %s", path, error)
+                self._written = count, None
+        if self._written[1] is not None:
+            with open(path, "wb") as file:
+                file.write(self._written[1])
+
+    def export_meta_graph(self, filename: str | None = None, **unused: Any) -> Any:
+        """`tf.train.export_meta_graph`, with this saver."""
+        return export_meta_graph(filename, saver=self)
 
     def _keep(self, path: str) -> list[str]:
         """Notes a checkpoint; the prefixes of those that go for it."""
@@ -201,7 +224,7 @@ class Saver:
         """
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
-        variables, session, prefix = self._named(), _session(sess), os.fspath(save_path)
+        variables, session, prefix = self.named_variables(), _session(sess), os.fspath(save_path)
         if not variables and not self._saveables:
             return
         if not checkpoint_exists(prefix):
@@ -242,7 +265,8 @@ class Saver:
             return []
         return [f"{name} has shape {list(shape)} in the checkpoint, but {variable.shape.as_list()} in the graph"]
 
-    def _named(self) -> Mapping[str, Variable]:
+    def named_variables(self) -> Mapping[str, Variable]:
+        """The variables by their names in a checkpoint."""
         if self._variables is None:
             raise RuntimeError("the saver was made with defer_build=True: call its build() first")
         return self._variables

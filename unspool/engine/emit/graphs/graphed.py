@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -220,7 +220,7 @@ class Graphed:
         same = Chunk(counts, inputs.streamed, inputs.carried, chunk.reverse)
         # Kernels are compiled for such memory, which must not happen while recording.
         _, emitted = self._loop(shared.own, same, inputs.runs)
-        same, graph = replace(same, into=room.like("emitted", emitted)), torch.cuda.CUDAGraph()
+        same, graph = same._replace(into=room.like("emitted", emitted)), torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=room.pool, capture_error_mode="thread_local"), overlapping():
             new, emitted = self._loop(shared.own, same, inputs.runs)
         return _Recording(graph, shared, inputs, new, emitted)
