@@ -246,6 +246,26 @@ def after_the_end(tf: Any, folder: Path) -> Any:
     return found
 
 
+def in_branches(tf: Any, folder: Path) -> Any:
+    training = tf.placeholder(tf.bool, [])
+    one, other = (tf.data.make_one_shot_iterator(numbers(tf, *bounds)) for bounds in ((0, 5), (10, 15)))
+    element = tf.cond(training, one.get_next, other.get_next)
+    with tf.Session() as session:
+        return [session.run(element, {training: value}) for value in (True, True, False, True, False)]
+
+
+def in_a_loop(tf: Any, folder: Path) -> Any:
+    iterator = tf.data.make_one_shot_iterator(numbers(tf, 1, 9))
+    total = tf.while_loop(
+        lambda step, total: step < 3,
+        lambda step, total: (step + 1, total + iterator.get_next()),
+        (0, tf.constant(0, tf.int64)),
+        parallel_iterations=1,
+    )[1]
+    with tf.Session() as session:
+        return [session.run(total), session.run(total)]
+
+
 CASES = {name: (lambda tf, folder, make=make: elements(tf, make(tf))) for name, make in PIPELINES.items()}
 CASES |= {
     each.__name__.replace("_", " "): each
@@ -258,6 +278,8 @@ CASES |= {
         reinitialized,
         handles,
         after_the_end,
+        in_branches,
+        in_a_loop,
     )
 }
 

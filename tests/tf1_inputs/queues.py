@@ -188,11 +188,32 @@ def a_reader_of_ptb(tf: Any, folder: Path) -> Any:
         return [session.run([x, y]) for _ in range(3)]
 
 
+def one_after_the_other(tf: Any, folder: Path) -> Any:
+    queue = tf.FIFOQueue(9, tf.int32, shapes=[[]])
+    counter = tf.Variable(0)
+    with tf.control_dependencies([queue.enqueue(counter.assign_add(5))]):
+        taken = queue.dequeue()
+    with tf.Session() as session:
+        initialize(tf, session)
+        return [session.run(taken) for _ in range(3)]
+
+
+def between_queues(tf: Any, folder: Path) -> Any:
+    first, second = tf.FIFOQueue(9, tf.int32, shapes=[[]]), tf.FIFOQueue(9, tf.int32, shapes=[[]])
+    put, move, taken = first.enqueue_many([[1, 2, 3]]), second.enqueue(first.dequeue() * 10), second.dequeue()
+    with tf.Session() as session:
+        session.run(put)
+        for _ in range(2):
+            session.run(move)
+        return [session.run([taken, first.size()]), session.run(taken)]
+
+
 CASES = {
     each.__name__.replace("_", " "): each
     for each in (
         *(fifo, padding, named, shuffled, produced, shuffled_epochs, batches, smaller_batches, padded_batches),
         *(batches_of_rows, shuffled_batches, lines, whole_files, count_up, a_reader_of_ptb),
+        *(one_after_the_other, between_queues),
     )
 }
 

@@ -133,8 +133,10 @@ class Strings(torch.Tensor):
             )
         if func is torch.add:
             return _joined(*args)
-        if func in (_T.to, _T.cpu, _T.numpy):
-            return args[0].array() if func is _T.numpy else args[0]
+        if func in (_T.numpy, _T.__array__):
+            return args[0].array()
+        if func in (_T.to, _T.cpu):
+            return args[0]
         name = getattr(func, "__name__", str(func))
         raise TypeError(
             f"{name} is not defined for strings; tf.string_to_number and lookup tables make numbers of them"

@@ -20,12 +20,12 @@ FLAGS = flags.FLAGS
 
 class SmallConfig:
     init_scale = 0.1
-    learning_rate = 1.0
+    learning_rate = 0.25
     max_grad_norm = 5
     num_layers = 2
     num_steps = 8
     hidden_size = 24
-    max_epoch = 6
+    max_epoch = 8
     keep_prob = 1.0
     lr_decay = 0.7
     batch_size = 8
