@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import pytest
@@ -10,12 +11,17 @@ import torch
 from torch import Tensor
 
 from tests.comparison import CERTAIN, check, engine_loop, plain_loop, results, shared, wanting_gradients
+from tests.drawn_cells import DrawnCell
+from tests.emitting import assert_equals_interpreter, interpreter
 from tests.emulator import Emulated, emulated
-from tests.emulator.cells import MAKE, UNITS, problem
-from unspool import cell, dynamic_rnn, explain
+from tests.emulator.cells import UNITS, problem
+from tests.profiles import cases
+from unspool import Checkpoint, Recompute, cell, dynamic_rnn, explain
 from unspool.engine.emit import registry
 from unspool.engine.emit.cuda.loop.division import Units
+from unspool.engine.emit.cuda.loop.printer import kernel
 from unspool.engine.emit.cuda.loop.tiles import Tiling
+from unspool.engine.fallbacks import PerformanceWarning
 from unspool.structure import map_structure
 
 UNPLANNED = ("branching", "clockwork")
@@ -61,6 +67,7 @@ def test_what_does_not_fit_in_shared_memory_is_in_scratch() -> None:
 
 # -- units divided among blocks ----------------------------------------------------------------------------------------
 
+HALVED = ["lstm", "gru", "rnn", "peepholes and projection", "layer norms"]
 DIVIDED = Tiling(Units(UNITS, 16), rows=8, warps=2)
 
 
@@ -75,6 +82,10 @@ DIVIDED = Tiling(Units(UNITS, 16), rows=8, warps=2)
         ("rnn", torch.float64, Tiling(Units(UNITS, 8), rows=8, warps=4)),
         ("peepholes and projection", torch.float64, Tiling(Units(UNITS // 2, 8), rows=8, warps=2)),
         ("layer norms", torch.float32, DIVIDED),
+        ("two layers", torch.float64, DIVIDED),
+        ("architecture search", torch.float32, DIVIDED),
+        ("matrix memory", torch.float32, Tiling(Units(UNITS, 8), rows=8, warps=2)),
+        ("product plus product", torch.float64, DIVIDED),
     ],
 )
 def test_divided_units_equal_the_plain_loop(name: str, dtype: torch.dtype, tiling: Tiling) -> None:
@@ -84,7 +95,7 @@ def test_divided_units_equal_the_plain_loop(name: str, dtype: torch.dtype, tilin
         check(own, dtype, LENGTHS, inputs, state)
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", HALVED)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_halves_are_as_near_to_float64_as_their_rounding(name: str, dtype: torch.dtype) -> None:
     own, inputs, state = problem(name, dtype)
@@ -156,6 +167,34 @@ def test_the_source_is_the_kernel_with_the_lines_of_the_cell() -> None:
     assert "// c = c * torch.sigmoid(f + self.forget_bias)" in source
 
 
+@pytest.mark.drawn
+@pytest.mark.parametrize("seed", range(cases(8, 200)))
+def test_drawn_cells_equal_the_interpreter(seed: int) -> None:
+    torch.manual_seed(seed)
+    own = DrawnCell(seed, operations=4 + seed % 7)
+    inputs = wanting_gradients([torch.randn(4, 3, *shape, dtype=torch.float64) for shape in own.input_shapes])
+    state = wanting_gradients([torch.randn(4, *shape, dtype=torch.float64) for shape in own.state_shapes])
+    told = (own, torch.float64, [3, 0, 2, 1], inputs, state)
+    with interpreter():
+        expected = results(engine_loop, *told, optional=True)
+    with emulated(Emulated(seed=seed), Tiling(rows=1 + seed % 3, warps=1 + seed % 2)), warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerformanceWarning)  # of what has no compiled form
+        found = results(engine_loop, *told, optional=True)
+    found = {key: value for key, value in found.items() if value is not None}
+    assert_equals_interpreter(found, {key: value for key, value in expected.items() if value is not None})
+
+
+@pytest.mark.parametrize("memory", [Recompute(), Checkpoint(every=2)])
+def test_every_policy_has_kernels(memory: Any) -> None:
+    own, inputs, state = problem("gru", torch.float64)
+
+    def run(own: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
+        return dynamic_rnn(own, inputs, lengths, state, dtype, memory=memory)
+
+    with emulated(tiling=DIVIDED):
+        check(own, torch.float64, LENGTHS, inputs, state, run=run)
+
+
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +213,14 @@ def test_indices_out_of_range_are_errors() -> None:
     own = cell(looks_up, state_size=4, output_size=4)
     with emulated(), pytest.raises((IndexError, RuntimeError), match="out of bounds"):
         dynamic_rnn(own, torch.randn(2, 3, 4), dtype=torch.float32)
+
+
+def test_threads_that_do_not_meet_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, inputs, state = problem("gru", torch.float32)
+    with monkeypatch.context() as patch, emulated(tiling=DIVIDED):
+        patch.setattr(kernel, "meetings", lambda parts: [False] * len(parts))
+        with pytest.raises(AssertionError, match="are not close"):
+            check(own, torch.float32, LENGTHS, inputs, state)
 
 
 def test_a_deadlock_says_who_waits_where() -> None:

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from tests.comparison import wanting_gradients
 from tests.user_cells.gated import LayerNormLSTM
-from unspool import BasicLSTMCell, BasicRNNCell, GRUCell, LSTMCell
+from tests.user_cells.steps import NASLike
+from unspool import BasicLSTMCell, BasicRNNCell, GRUCell, LSTMCell, MultiRNNCell
+from unspool.gallery import LipschitzRNNCell, MLSTMCell
 from unspool.structure import map_structure
 
 UNITS = 32
@@ -21,6 +23,10 @@ MAKE: dict[str, Callable[[int], nn.Module]] = {
     "rnn": lambda units: BasicRNNCell(units, input_size=4),
     "peepholes and projection": lambda units: LSTMCell(units, input_size=4, use_peepholes=True, num_proj=units // 2),
     "layer norms": lambda units: LayerNormLSTM(4, units),
+    "two layers": lambda units: MultiRNNCell([BasicLSTMCell(units, input_size=4), GRUCell(units, input_size=units)]),
+    "architecture search": lambda units: NASLike(4, units),
+    "matrix memory": lambda units: MLSTMCell(4, units),
+    "product plus product": lambda units: LipschitzRNNCell(4, units),
 }
 
 

@@ -95,6 +95,7 @@ class Division:
                 self._cross(loop)
         for buffer in self.crossing:
             self._check_words(buffer)
+        self._check_addends()
 
     # -- where things are ----------------------------------------------------------------------------------------------
 
@@ -134,10 +135,14 @@ class Division:
             for ref in each.reads():
                 root = ref.root().buffer
                 if root.place.is_memory and not any(ref.same_elements(other) for other in made):
-                    yield ref
-                    yield from self.addends(ref)
+                    yield from self._with_addends(ref)
             if isinstance(each, Compute):
                 made.append(each.target)
+
+    def _with_addends(self, ref: Ref) -> Iterator[Ref]:
+        yield ref
+        for each in self.addends(ref):
+            yield from self._with_addends(each)
 
     def addends(self, ref: Ref) -> Iterator[Ref]:
         """What is added to elements of a product as they are read, where blocks have sums of its terms."""
@@ -160,8 +165,6 @@ class Division:
             raise CannotEmitError("a product of numbers of different types")
         if any(each * size % WORDS for each in (left.offset, depth, own.size)):
             raise CannotEmitError(f"a product of {depth} terms that do not lie {WORDS} bytes at a time")
-        if product.added is not None and product.added.root().buffer.place is Place.PRODUCT:
-            raise CannotEmitError("a product that starts from another")
         self.apart[target.buffer] = 1
         self.crossing[own] = None
 
@@ -234,6 +237,16 @@ class Division:
                 if root.place is Place.PRODUCT or loop.is_alone:
                     raise CannotEmitError(f"{root.name} is needed by other blocks than those that compute it")
                 self.crossing[root] = None
+
+    def _check_addends(self) -> None:
+        """What is added to a product is read with it, and must not have been overwritten by then."""
+        stored: set[Buffer] = set()
+        for loop in self.mapped:
+            for ref in self.reads(loop):
+                for each in self.addends(ref):
+                    if each.root().buffer in stored:
+                        raise CannotEmitError(f"{each.buffer.name} is overwritten before a product starts from it")
+            stored |= {each.target.root().buffer for each in loop.statements} & self._lowered.changed
 
     def _check_words(self, buffer: Buffer) -> None:
         if buffer.dtype not in MULTIPLIED:
@@ -310,8 +323,20 @@ def _dot(strides: Sequence[int], indices: Numbers) -> Numbers:
     return (np.asarray(strides, dtype=np.int64)[:, None] * indices).sum(0)
 
 
-def unit_counts(lowered: Lowered) -> list[int]:
-    """Numbers of units that a row may have, the largest first: sizes that loops have and columns are multiples of."""
-    sizes = {math.prod(loop.domain[-1:]) for stage in lowered.stages if isinstance(stage, Pass) for loop in stage.loops}
+def unit_counts(lowered: Lowered, least: int) -> list[int]:
+    """Numbers of units that a row can be divided into, the largest first, if a block has at least so many of them."""
     widths = [each.matrix.shape[1] for each in lowered.products]
-    return sorted((size for size in sizes if size > 1 and all(width % size == 0 for width in widths)), reverse=True)
+    sizes = {math.gcd(*widths)} if widths else set[int]()
+    for stage in lowered.stages:
+        sizes |= {loop.domain[-1] for loop in stage.loops if loop.domain} if isinstance(stage, Pass) else set[int]()
+    return [size for size in sorted(sizes, reverse=True) if size > least and _divides(lowered, Units(size, least))]
+
+
+def _divides(lowered: Lowered, units: Units) -> bool:
+    if units.count % units.each:
+        return False
+    try:
+        Division(lowered, units)
+    except CannotEmitError:
+        return False
+    return True

@@ -81,7 +81,7 @@ def row_class(rows: int) -> int:
 
 
 def tilings(lowered: Lowered, rows: int, limits: Limits) -> list[Tiling]:
-    """Ways to divide a core, the cheapest first; whether it can be divided so, is not known yet."""
+    """Ways to divide a core, the cheapest first."""
     found = [(estimate(lowered, each, rows, limits), k, each) for k, each in enumerate(_options(lowered, rows, limits))]
     return [each for _, _, each in sorted(found)]
 
@@ -92,7 +92,7 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
     yield Tiling(None, whole, 8, "memory", limits.tf32, limits.shared_bytes)
     if not lowered.products:
         return
-    for count in unit_counts(lowered):
+    for count in unit_counts(lowered, LEAST_UNITS):
         eaches = [each for each in range(LEAST_UNITS, count, LEAST_UNITS) if count % each == 0]
         for each in eaches:
             for height in (8, 16, 32):

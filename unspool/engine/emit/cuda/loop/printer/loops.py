@@ -251,7 +251,7 @@ class LoopText:
             return loaded(f"{self._early_name(ref)}[turn]", root.dtype)
         if division.is_given(root):
             return loaded(f"{self.row_of(root)}[{self._everywhere(ref)}]", root.dtype)
-        own = division.at_hand(ref, self.mapped)
+        own = self._own_index(ref)
         if own is None:
             self._meets = True
             slot = "step.before(row)" if root.place is Place.CARRIED else "(step.start + row)"
@@ -259,7 +259,7 @@ class LoopText:
             line = f"const {TYPES[root.dtype]}* const {name} = {self.places.words(root)} + {slot} * {root.size};\n"
             self.pointers[name] = line
             return f'unspool::posted({name} + {self._everywhere(ref)}, chunk, "{root.name}")'
-        return loaded(f"{self.row_of(root)}[{index_text(own, 'i')}]", root.dtype)
+        return loaded(f"{self.row_of(root)}[{own}]", root.dtype)
 
     def _early_name(self, ref: Ref) -> str:
         for name, known in self._early.items():
@@ -291,9 +291,7 @@ class LoopText:
             once = " && tile == 0" if self.mapped.unit is None and self._units is not None else ""
             return f"if ({guard}{once}) {self.row_of(root)}[{self._everywhere(ref, dims)}] = {value};\n"
         if root in places.own:
-            own = places.division.at_hand(ref, self.mapped, dims)
-            assert own is not None
-            text += f"if ({guard}) {self.row_of(root)}[{index_text(own, 'i')}] = {value};\n"
+            text += f"if ({guard}) {self.row_of(root)}[{self._own_index(ref, dims)}] = {value};\n"
         if root in places.division.crossing:
             name, kind = f"{root.name}_to", TYPES[root.dtype]
             self._meets |= root.dtype in HALVES
@@ -315,6 +313,14 @@ class LoopText:
             line = f"{const}{kind}* const {buffer.name} = {places.all_of(buffer)} + {first} * {buffer.size};\n"
         self.pointers[buffer.name] = line
         return buffer.name
+
+    def _own_index(self, ref: Ref, dims: int | None = None) -> str | None:
+        """Where an element is among those that the block has; None if it has it not."""
+        division = self.places.division
+        if ref.root().buffer not in division.apart:
+            return self._everywhere(ref, dims)
+        own = division.at_hand(ref, self.mapped, dims)
+        return None if own is None else index_text(own, "i")
 
     def _everywhere(self, ref: Ref, dims: int | None = None) -> str:
         """Where an element is among those of a whole row."""
