@@ -16,7 +16,7 @@ from unspool.engine.emit.stages.passes import Pass
 from unspool.engine.emit.stages.statements import Product
 from unspool.engine.emit.stages.strided import Place
 
-ROW_CLASSES = (8, 64, 512)
+ROW_CLASSES = (8, 16, 64, 256)
 """Numbers of rows that kernels are made for: a call takes the first that has as many, or the last."""
 LEAST_UNITS = 8
 """Of a block: words are read 16 bytes at a time, and a tile of tensor cores has 16 columns."""
