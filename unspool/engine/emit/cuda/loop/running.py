@@ -105,7 +105,7 @@ class CudaLoop:
             (self._machine.numbers(each) if ragged else None) for each in (chunk.counts, chunk.counts.starts)
         )
         pointers = [memory.address(each, shared) for each in text.places.given]
-        for begin in range(0, groups, most) if together else (0,):
+        for begin in range(0, groups, most if together else max(1, groups)):
             told = [
                 *(len(chunk.counts), int(chunk.reverse), chunk.counts[0], begin * kernel.tiling.rows),
                 *(chunk.counts.total, _address(counts), _address(starts), _address(self._trouble), _address(scratch)),

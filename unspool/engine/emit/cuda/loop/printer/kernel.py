@@ -71,7 +71,8 @@ class KernelText:
         rows, tiles = self.tiling.rows, self.tiles
         early, readers, step = self._step()
         given, kept = "".join(map(self._load, self._carried())), "".join(map(self._leave, self._carried()))
-        products = "".join(self._product_of(k, each) for k, each in enumerate(self.products)) if self._divided else ""
+        own = self._product_of if self._divided else self._keep_matrix
+        products = "".join(own(k, each) for k, each in enumerate(self.products))
         lines = [
             f"// {rows} rows a block, {self.tiling.warps} warps" + (f", {tiles} blocks a row" if self._divided else ""),
             "UNSPOOL_KERNEL core(const unspool::Chunk chunk) {",
@@ -193,6 +194,22 @@ class KernelText:
 
     # -- products ------------------------------------------------------------------------------------------------------
 
+    def _keep_matrix(self, index: int, product: Product) -> str:
+        """Copies a matrix to shared memory, if there is room for it."""
+        name, kind = self.places.matrix_name(product, index), TYPES[product.matrix.buffer.dtype]
+        place = self.places.shared.places.get(name)
+        if place is None:
+            return ""
+        text = f"{kind}* const {name}_near = ({kind}*)(memory + {place});\n"
+        text += f"for (int item = unspool::thread(); item < {product.matrix.size}; item += THREADS)\n"
+        return text + f"  {name}_near[item] = {self.places.matrix(product, index)}[item];\n"
+
+    def _matrix(self, product: Product) -> str:
+        """Where the whole matrix of a product is."""
+        index = self.products.index(product)
+        name = self.places.matrix_name(product, index)
+        return f"{name}_near" if name in self.places.shared.places else self.places.matrix(product, index)
+
     def _product_of(self, index: int, product: Product) -> str:
         """A product whose matrix is divided: what a block has of it."""
         name, kind = product.target.buffer.name, TYPES[product.matrix.buffer.dtype]
@@ -226,7 +243,7 @@ class KernelText:
         refs = [product.left, product.added, product.target]
         texts = [(f"(const {kind}*)nullptr", "0") if ref is None else self._rows_of(ref, times) for ref in refs]
         (left, left_apart), (added, added_apart), (out, out_apart) = texts
-        matrix = self.places.matrix(product, self.products.index(product))
+        matrix = self._matrix(product)
         told = f"step.rows, {left}, {left_apart}, {matrix}, {added}, {added_apart}, {out}, {out_apart}"
         call = f"unspool::multiply_rows<{depth}, {width}, {sums}>({told});\n"
         return f"for (int i = 0; i < {times}; i++)\n  {call}" if times > 1 else call
@@ -238,7 +255,7 @@ class KernelText:
             ("(const float*)nullptr", "0") if product.added is None else self._rows_of(product.added, 1)
         )
         out, out_apart = self._rows_of(product.target, 1)
-        matrix = self.places.matrix(product, self.products.index(product))
+        matrix = self._matrix(product)
         told = f"{left} + row * {left_apart}, {matrix}, {added} + row * {added_apart}"
         call = f"unspool::largest_column<{depth}, {width}>({told})"
         body = "const int r = begin + unspool::thread() / 32, row = r < step.rows ? r : 0;\n"

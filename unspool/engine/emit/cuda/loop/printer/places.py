@@ -77,6 +77,8 @@ class Places:
             size = self.own_bytes(buffer)
             room = self.shared if self.shared.size + size <= tiling.shared_bytes else self.scratch
             room.take(f"{buffer.name}_own", size)
+        if division.units is None:
+            self._keep_matrices()
         self._find_folds()
 
     def _find_own(self) -> None:
@@ -103,6 +105,13 @@ class Places:
         kept = buffer.place is Place.SCRATCH or (buffer.place is Place.PRODUCT and self.division.units is None)
         if kept and self.lowered.home.has_memory(buffer):
             self.own[buffer] = None
+
+    def _keep_matrices(self) -> None:
+        """Lets matrices stay in what is left of the shared memory."""
+        for index, product in enumerate(self.lowered.products):
+            size = product.matrix.size * product.matrix.buffer.dtype.itemsize
+            if self.shared.size + size <= self.tiling.shared_bytes:
+                self.shared.take(self.matrix_name(product, index), size)
 
     def _find_folds(self) -> None:
         for loop, mapped in self.division.mapped.items():
@@ -146,8 +155,11 @@ class Places:
 
     def matrix(self, product: Product, index: int) -> str:
         """A product's matrix, packed."""
-        name = f"{product.target.buffer.name}_matrix{index or ''}"
-        return self.pointer("matrix", index, name, TYPES[product.matrix.buffer.dtype])
+        return self.pointer("matrix", index, self.matrix_name(product, index), TYPES[product.matrix.buffer.dtype])
+
+    def matrix_name(self, product: Product, index: int) -> str:
+        """What a product's matrix is called."""
+        return f"{product.target.buffer.name}_matrix{index or ''}"
 
     def declarations(self) -> list[str]:
         """Lines that name all memory."""
