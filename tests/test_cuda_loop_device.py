@@ -27,7 +27,7 @@ def on_device(structure: Any) -> Any:
     return wanting_gradients(map_structure(lambda leaf: leaf.detach().cuda(), structure))
 
 
-@pytest.mark.parametrize("name", [each for each in CERTAIN if each not in ("branching", "clockwork", "conv_lstm")])
+@pytest.mark.parametrize("name", [each for each in CERTAIN if each not in ("branching", "clockwork")])
 def test_user_cells_equal_the_plain_loop(name: str) -> None:
     own, dtype, inputs, state = made(name)
     own, inputs, state = own.cuda(), on_device(inputs), on_device(state)

@@ -20,7 +20,7 @@ from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dims import collapse, kept_dims
 from unspool.engine.emit.stages.dtypes import HALVES, MULTIPLIED
 from unspool.engine.emit.stages.passes import Loop, Pass
-from unspool.engine.emit.stages.statements import Compute, InLoop, Largest, Product, Reduce
+from unspool.engine.emit.stages.statements import Compute, Convolve, InLoop, Largest, Product, Reduce
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 
 Numbers: TypeAlias = NDArray[np.int64]
@@ -153,10 +153,12 @@ class Division:
     # -- dividing ------------------------------------------------------------------------------------------------------
 
     def _divide_product(self, product: Product, units: Units) -> None:
+        if isinstance(product, Convolve | Largest):
+            raise CannotEmitError("a convolution, or a search, cannot be divided among blocks")
         depth, width = product.matrix.shape
         left, target = product.left.root(), product.target
         own = left.buffer
-        if isinstance(product, Largest) or target.size != width or not target.is_whole or width % units.count:
+        if target.size != width or not target.is_whole or width % units.count:
             raise CannotEmitError(f"a product of {width} columns cannot be divided among {units.count} units")
         if target.buffer.place is not Place.PRODUCT or own.place not in (Place.CARRIED, Place.SCRATCH):
             raise CannotEmitError("a product of what no block has computed")
@@ -325,6 +327,8 @@ def _dot(strides: Sequence[int], indices: Numbers) -> Numbers:
 
 def unit_counts(lowered: Lowered, least: int) -> list[int]:
     """Numbers of units that a row can be divided into, the largest first, if a block has at least so many of them."""
+    if any(isinstance(each, Convolve | Largest) for each in lowered.products):
+        return []
     widths = [each.matrix.shape[1] for each in lowered.products]
     sizes = {math.gcd(*widths)} if widths else set[int]()
     for stage in lowered.stages:

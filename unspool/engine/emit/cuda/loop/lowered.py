@@ -10,7 +10,7 @@ from unspool.engine.emit.stages.lowering import decides, is_added_up, lower_inst
 from unspool.engine.emit.stages.passes import Pass, Stage, arrange
 from unspool.engine.emit.stages.row import Row
 from unspool.engine.emit.stages.scratch import Home
-from unspool.engine.emit.stages.statements import Convolve, Product
+from unspool.engine.emit.stages.statements import Product
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.core import Core
 
@@ -68,8 +68,5 @@ def lower(core: Core) -> Lowered:
             ref = row.copy(ref)  # two states may change places
         stores.append((target, ref))
     stages = arrange(row.statements, stores, sums_in_place=False)
-    for stage in stages:
-        if not isinstance(stage, Pass) and any(isinstance(each, Convolve) for each in stage):
-            raise CannotEmitError("convolutions have no form in a loop on a GPU")
     changed = frozenset(target.buffer for target, _ in stores)
     return Lowered(stages, [ref.buffer for ref in given[Place.CARRIED]], changed, Home(stages))

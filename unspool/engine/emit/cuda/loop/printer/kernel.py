@@ -18,8 +18,11 @@ from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
 from unspool.engine.emit.cuda.loop.tiles import Tiling, by_tensor_cores, columns, part_bytes
+from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.stages.convolutions import AXES
+from unspool.engine.emit.stages.dtypes import computed
 from unspool.engine.emit.stages.passes import Loop, Pass
-from unspool.engine.emit.stages.statements import Compute, Largest, Product, Reduce
+from unspool.engine.emit.stages.statements import Compute, Convolve, Largest, Product, Reduce
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 
 NATIVE = Path(__file__).parents[1] / "native"
@@ -62,7 +65,7 @@ class KernelText:
         """
         sizes = f"constexpr int THREADS = {self.threads}, MEMORY = {max(1, len(self.places.given))};\n"
         first = device or _native("device.h")
-        rest = [functions(), *(_native(name) for name in ("steps.h", "folds.h", "products.h"))]
+        rest = [functions(), *(_native(name) for name in ("steps.h", "folds.h", "products.h", "convolutions.h"))]
         return "\n".join([sizes + first, *rest, self.body]).replace("#pragma once\n", "")
 
     # -- the kernel ----------------------------------------------------------------------------------------------------
@@ -222,11 +225,11 @@ class KernelText:
         return text + f"{name}_by.load({matrix} + (int64_t)tile * {name}_by.kPacked, memory + {place});\n"
 
     def _product(self, product: Product) -> str:
-        depth, width = product.matrix.shape
         name = product.target.buffer.name
-        title = comment(f"{name}: {depth} x {width}" + (f"  | {product.source}" if product.source else ""))
+        what = f"{name}: {' x '.join(map(str, product.matrix.shape))}"
+        title = comment(f"{what}  | {product.source}" if product.source else what)
         if not self._divided:
-            return title + (self._search(product) if isinstance(product, Largest) else self._multiply(product))
+            return title + self._whole_product(product)
         left = product.left.root()
         slot = "step.before(r)" if left.buffer.place is Place.CARRIED else "(step.start + r)"
         row = f"{self.places.words(left.buffer)} + {slot} * {left.buffer.size}" + (
@@ -235,6 +238,20 @@ class KernelText:
         place = self.places.shared.places[f"{name}_by"]
         told = f'step.rows, {name}_now, memory + {place}, "{left.buffer.name}"'
         return title + f"{name}_by.run(chunk, [&](int r) {{ return {row}; }}, {told});\n"
+
+    def _whole_product(self, product: Product) -> str:
+        """A product of a block that has whole rows."""
+        if isinstance(product, Convolve):
+            return self._convolve(product)
+        return self._search(product) if isinstance(product, Largest) else self._multiply(product)
+
+    def _convolve(self, product: Convolve) -> str:
+        sums = TYPES[computed(product.target.buffer.dtype)]
+        refs = (product.left, product.added, product.target)
+        left, added, out = [("(const float*)nullptr", "0") if ref is None else self._rows_of(ref, 1) for ref in refs]
+        told = ", ".join(("how", "step.rows", *left, self._matrix(product), *added, *out))
+        body = f"constexpr unspool::Filters how = {filters_text(product)};\nunspool::convolve<{sums}>({told});\n"
+        return f"{{\n{indent(body, '  ')}}}\n"
 
     def _multiply(self, product: Product) -> str:
         depth, width = product.matrix.shape
@@ -277,6 +294,32 @@ class KernelText:
             return f"{self.places.all_of(buffer)}{offset}", "0"
         first = "(int64_t)first" if buffer.place is Place.CARRIED else "step.start"
         return f"{self.places.all_of(buffer)} + {first} * {buffer.size}{offset}", str(buffer.size)
+
+
+def filters_text(product: Convolve) -> str:
+    """The `unspool::Filters` of a convolution.
+
+    Raises:
+        CannotEmitError: if a row has several images.
+    """
+    left, filters, added, options = product.left, product.matrix.shape, product.added, product.geometry.options
+    if left.shape[0] != 1:
+        raise CannotEmitError("a convolution of several images of a row")
+    channels = filters[0] // options.groups if options.spreads else filters[1]
+    made = filters[1] if options.spreads else filters[0] // options.groups
+
+    def three(numbers: Sequence[int], otherwise: int) -> str:
+        return f"{{{', '.join(map(str, [*[otherwise] * (AXES - len(numbers)), *numbers]))}}}"
+
+    sizes = (filters[2:], product.geometry.image[1:], product.geometry.outputs[1:])
+    ways = (three(options.steps, 1), three(options.padding, 0), three(options.dilation, 1))
+    apart = (str(left.strides[1]), three(left.strides[2:], 0))
+    per_pixel = added is not None and any(
+        size > 1 and step for size, step in zip(added.shape[2:], added.strides[2:], strict=True)
+    )
+    more = (0 if added is None else added.strides[1], int(per_pixel), str(options.spreads).lower())
+    numbers = (options.groups, channels, made, *(three(each, 1) for each in sizes), *ways, *apart, *more)
+    return f"{{{', '.join(map(str, numbers))}}}"
 
 
 @cache
