@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 import warnings
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests import test_convolutions as geometries
 from tests.comparison import CERTAIN, check, engine_loop, plain_loop, results, shared, wanting_gradients
 from tests.drawn_cells import DrawnCell
-from tests.emitting import assert_equals_interpreter, interpreter
+from tests.emitting import assert_equals_interpreter, difference, interpreter
 from tests.emulator import Emulated, emulated
 from tests.emulator.cells import UNITS, problem
 from tests.profiles import cases
@@ -20,7 +22,10 @@ from unspool import Checkpoint, Recompute, cell, dynamic_rnn, explain
 from unspool.engine.emit import registry
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.printer import kernel
+from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
+from unspool.engine.emit.protocol import Chunk
+from unspool.engine.execute.counts import Counts
 from unspool.engine.fallbacks import PerformanceWarning
 from unspool.structure import map_structure
 
@@ -47,6 +52,21 @@ def test_blocks_of_whole_rows_equal_the_plain_loop(name: str) -> None:
         assert reasons(own, inputs, lengths, state, dtype) == {None}
         check(own, dtype, lengths, inputs, state)
         assert emitter.machine.launches == 2
+
+
+def test_convolutions_of_drawn_geometries_are_torchs() -> None:
+    draw = random.Random(5)
+    torch.manual_seed(0)
+    for seed in range(cases(6, 60)):
+        geometry = geometries.drawn(draw)
+        image, *weights = given = geometry.arguments(rows=3)
+        expected = torch.ops.aten.convolution.default(*given)
+        core, more = geometries.core_of(geometry, given, expected), torch.randn_like(expected)
+        loop = CudaLoop(core, Emulated(seed=seed), Tiling(rows=2, warps=1))
+        shared = loop.prepare([each for each in weights[:2] if each is not None])
+        _, (found,) = loop(shared, Chunk(Counts([2, 1]), [image, more], ()))
+        # In float32, up to a thousand terms are added one after another.
+        assert difference(found, expected + more) <= (1e-12 if geometry.dtype is torch.float64 else 5e-6), geometry
 
 
 def test_what_has_no_kernel_says_why() -> None:

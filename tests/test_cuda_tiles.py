@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from tests.comparison import shared
 from tests.emulator import emulated
 from tests.emulator.cells import MAKE
-from unspool import dynamic_rnn
+from unspool import dynamic_rnn, explain
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.driver import compiled
 from unspool.engine.emit.cuda.loop.lowered import Lowered, lower
@@ -125,6 +126,16 @@ def test_kernels_compile_without_a_device(
     for core in cores(name, 32, dtype):
         _, stack = used(binary(KernelText(lower(core), Tiling(units, 8, 4)), architecture))
         assert stack == 0
+
+
+@pytest.mark.parametrize("name", ["ntm", "top_k", "dict_state_dtypes", "conv_lstm", "attention_memory"])
+def test_kernels_of_all_kinds_of_statements_compile(name: str) -> None:
+    own, dtype, inputs, state = shared(name)
+    with emulated(tiling=Tiling(rows=2, warps=2)) as emitter:
+        explain(own, inputs, None, state, dtype)
+    assert len(emitter.cores) == 2
+    for core in emitter.cores:
+        binary(KernelText(lower(core), Tiling(rows=2, warps=2)), "sm_80")
 
 
 @pytest.mark.parametrize(("rows", "units", "which"), [(64, 512, 0), (16, 768, 0), (64, 256, 1), (16, 1024, 1)])
