@@ -15,7 +15,7 @@ CELLS ?= 1000
 TESTING := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST := $(TESTING) $(BIN)/python -m pytest -n auto --dist loadfile --durations=10
 
-.PHONY: demo test tests check bench conformance ecosystem soak clean
+.PHONY: demo test tests check bench conformance ecosystem soak gpu-test gpu-bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/character_model.py
@@ -34,6 +34,14 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --out build/benchmarks
+
+# One process: tests of kernels measure memory, and there is one GPU.
+gpu-test: $(READY)
+	$(TESTING) $(BIN)/python -m pytest tests/test_cuda*.py tests/test_kernels*.py
+
+gpu-bench: $(READY)
+	mkdir -p build/benchmarks
+	$(BIN)/python -m benchmarks.cuda_loop --json build/benchmarks/cuda-loop.json
 
 soak: $(READY)
 	UNSPOOL_TESTS=soak $(PYTEST) -m "drawn or hypothesis"

@@ -23,6 +23,7 @@ BENCHMARKS = {
     "own_cells": ANYWHERE,
     "gallery": CPU_ONLY,
     "layer": ANYWHERE,
+    "compiled": ANYWHERE,
     "growth": ANYWHERE,
     "decode": ANYWHERE,
     "attention": ANYWHERE,

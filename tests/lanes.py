@@ -17,6 +17,7 @@ LANES = {
     "tables": [
         "test_user_cells",
         "test_compiled",
+        "test_cuda_loop",
         "test_gradients",
         "test_tracers",
         "test_modes",

@@ -323,7 +323,7 @@ class TestLinesInComments:
 @pytest.mark.parametrize("emit", ["fortran", "C++", "compiled"])
 def test_an_emitter_that_there_is_not(emit: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_EMIT", emit)
-    expected = re.escape(f"UNSPOOL_EMIT is {emit!r}, but expected 'CUDA graph', 'c++' or 'interpreted'")
+    expected = re.escape(f"UNSPOOL_EMIT is {emit!r}, but expected 'CUDA graph', 'cuda-loop', 'c++' or 'interpreted'")
     for function in (dynamic_rnn, explain):
         with pytest.raises(ValueError, match=expected):
             function(case.cell, case.inputs, LENGTHS, case.state, DTYPE)

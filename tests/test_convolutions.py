@@ -110,24 +110,28 @@ def drawn(draw: random.Random) -> Geometry:
             return found
 
 
+def core_of(geometry: Geometry, given: list[Any], expected: Tensor) -> Core:
+    """A core that convolves an image, and adds something to what comes of it."""
+    image, filters, bias, *options = given
+    x = Value("image", tuple(image.shape[1:]), geometry.dtype)
+    w = Value("filters", tuple(filters.shape), geometry.dtype, shared=True)
+    b = None if bias is None else Value("bias", tuple(bias.shape), geometry.dtype, shared=True)
+    y = Value("y", tuple(expected.shape[1:]), geometry.dtype)
+    a, total = Value("a", y.shape, geometry.dtype), Value("total", y.shape, geometry.dtype)
+    convolved = Instruction(Kind.OTHER, aten.convolution.default, (x, w, b, *options), {}, (y,))
+    added = Instruction(Kind.POINTWISE, aten.add.Tensor, (a, y), {}, (total,))
+    return Core((), (x, a), (w,) if b is None else (w, b), (convolved, added), (), (total,))
+
+
 def test_every_geometry_is_torchs() -> None:
     draw = random.Random(3)
     torch.manual_seed(0)
     module, cases = Module(), list[tuple[Geometry, Any, Compiled]]()
     for number in range(600 if SOAK else 120):
         geometry = drawn(draw)
-        image, filters, bias, *options = given = geometry.arguments(rows=3)
+        given = geometry.arguments(rows=3)
         expected = aten.convolution.default(*given)
-        x = Value("image", tuple(image.shape[1:]), geometry.dtype)
-        w = Value("filters", tuple(filters.shape), geometry.dtype, shared=True)
-        b = None if bias is None else Value("bias", tuple(bias.shape), geometry.dtype, shared=True)
-        y = Value("y", tuple(expected.shape[1:]), geometry.dtype)
-        a, total = Value("a", y.shape, geometry.dtype), Value("total", y.shape, geometry.dtype)
-        convolved = Instruction(Kind.OTHER, aten.convolution.default, (x, w, b, *options), {}, (y,))
-        added = Instruction(Kind.POINTWISE, aten.add.Tensor, (a, y), {}, (total,))
-        shared = (w,) if b is None else (w, b)
-        core = Core((), (x, a), shared, (convolved, added), (), (total,))
-        more = torch.randn_like(expected)
+        core, more = core_of(geometry, given, expected), torch.randn_like(expected)
         cases.append((geometry, (given, expected, more), Compiled(core, module, f"case_{number}")))
     for geometry, ((image, filters, bias, *_), expected, more), loop in cases:
         prepared = loop.prepare([filters] if bias is None else [filters, bias])

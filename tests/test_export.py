@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import unspool
+from tests.compiled_graphs import CELLS, Centred
 from tests.profiles import SOAK
-from tests.test_one_operation import CELLS, Centred
 from unspool import GRUCell, LSTMCell, dynamic_rnn
 from unspool.structure import flatten
 

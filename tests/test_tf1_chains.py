@@ -118,6 +118,10 @@ def test_a_cell_called_in_a_loop_is_one_loop_with_the_same_gradients(kind: str):
     check_same(build, 1)
 
 
+def known(x: Any) -> Any:
+    return tf.reshape(x, [ROWS, STEPS, DEPTH])
+
+
 INPUTS: dict[str, Callable[[Any], Sequence[Any]]] = {
     "unstack": lambda x: tf.unstack(x, axis=1),
     "unstack_negative": lambda x: tf.unstack(x, axis=-2),
@@ -125,6 +129,9 @@ INPUTS: dict[str, Callable[[Any], Sequence[Any]]] = {
     "reversed": lambda x: tf.unstack(x, axis=1)[::-1],
     "split": lambda x: [tf.squeeze(each, [1]) for each in tf.split(x, STEPS, 1)],
     "split_any": lambda x: [tf.squeeze(each, axis=-2) for each in tf.split(x, STEPS, axis=-2)][1:],
+    "squeezed_all": lambda x: [tf.squeeze(each) for each in tf.unstack(tf.expand_dims(known(x), 2), axis=1)],
+    "split_all": lambda x: [tf.squeeze(each) for each in tf.split(known(x), STEPS, 1)],
+    "squeezed_other": lambda x: [tf.squeeze(each, [0]) for each in tf.split(tf.transpose(x, [1, 0, 2]), STEPS, 0)],
     "slices": lambda x: [x[:, k] for k in range(STEPS)],
     "same": lambda x: [x[:, 0]] * 3,
     "computed": lambda x: [tf.tanh(each) for each in tf.unstack(x, axis=1)],
@@ -261,8 +268,8 @@ def test_calls_that_read_what_they_put_out_stay():
     check_same(build, 0)
 
 
-@pytest.mark.parametrize(("loops", "by"), [(2, lambda outputs, _: outputs[2]), (2, lambda _, states: states[2])])
-def test_gradients_by_what_is_in_the_middle_are_those_of_the_calls(loops: int, by: Callable[..., Any]):
+@pytest.mark.parametrize("by", [lambda o, _: o[2], lambda _, s: s[2]], ids=["output", "state"])
+def test_gradients_by_what_is_in_the_middle_are_those_of_the_calls(by: Callable[..., Any]):
     """A chain ends where a gradient is taken by a state: it comes from all later steps."""
 
     def build() -> Model:
@@ -270,7 +277,7 @@ def test_gradients_by_what_is_in_the_middle_are_those_of_the_calls(loops: int, b
         outputs, states = unrolled(cells.GRUCell(UNITS), tf.unstack(x, axis=1))
         return Model(tf.gradients(squares(outputs), by(outputs, states)), feeds)
 
-    check_same(build, loops)
+    check_same(build, 2)
 
 
 def test_gradients_by_a_slice_of_the_inputs():
@@ -346,6 +353,25 @@ def test_calls_wait_for_what_they_must_wait_for():
     check_same(build, 2)
 
 
+@pytest.mark.parametrize("waits", ["calls", "inputs", "outputs"])
+def test_what_joined_calls_and_what_is_around_them_wait_for_is_run(waits: str):
+    x, feeds = sequence()
+    flag = tf.placeholder(tf.bool, [])
+    first = [tf.Assert(flag, [1])]
+    with tf.control_dependencies(first if waits == "inputs" else []):
+        inputs = tf.unstack(x, axis=1)
+    with tf.control_dependencies(first if waits == "calls" else []):
+        outputs, _ = unrolled(cells.BasicRNNCell(UNITS), inputs)
+    with tf.control_dependencies(first if waits == "outputs" else []):
+        stacked = tf.stack(outputs)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(stacked, {**feeds, flag: True})
+        assert loops_of(session) == 1
+        with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed"):
+            session.run(stacked, {**feeds, flag: False})
+
+
 def test_a_variable_that_is_not_initialised_is_named():
     x, feeds = sequence()
     outputs, _ = unrolled(cells.BasicRNNCell(UNITS), tf.unstack(x, axis=1))
@@ -387,7 +413,9 @@ def test_dropout_draws_anew_at_every_step_and_in_every_run():
     assert (np.asarray(kept) != 0).all()
 
 
-@pytest.mark.parametrize("options", [{"seed": 3}, {"variational_recurrent": True, "dtype": tf.float64}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"seed": 3}, {"variational_recurrent": True, "dtype": tf.float64}], ids=["seed", "cell"]
+)
 def test_masks_that_a_seed_or_a_cell_remembers_stay_those_of_the_calls(options: dict[str, Any]):
     def build() -> Model:
         torch.manual_seed(0)

@@ -153,6 +153,32 @@ def test_a_convolution_is_that_of_tf_layers(sides: int) -> None:
         np.testing.assert_array_equal(*session.run([old, new]))
 
 
+def test_averages_of_batch_norm_are_those_of_the_fused_operation() -> None:
+    rows, turned = images(4, 3), tf.transpose(images(2, 3, 3, 2), [0, 3, 1, 2])
+    for number, (x, options) in enumerate(
+        [(rows, {}), (rows, {"fused": False}), (images(2, 3, 3, 2), {}), (turned, {"data_format": "NCHW"})]
+    ):
+        layers.batch_norm(x, decay=0.0, scale=True, updates_collections=None, scope=f"norm{number}", **options)
+    with ready() as session:
+        session.run([each for each in tf.get_default_graph().get_operations() if each.name.endswith("Identity")])
+        found = [session.run(f"norm{number}/moving_variance:0") for number in range(4)]
+        values, pixels = session.run([rows, images(2, 3, 3, 2)])
+    assert names()[:4] == [f"norm0/{each}" for each in ("beta", "gamma", "moving_mean", "moving_variance")]
+    assert names()[4:6] == ["norm1/gamma", "norm1/beta"]
+    np.testing.assert_allclose(found[0], values.var(0, ddof=1), rtol=1e-5)
+    np.testing.assert_allclose(found[1], values.var(0), rtol=1e-5)
+    for each in found[2:]:
+        np.testing.assert_allclose(each, pixels.reshape(-1, 2).var(0, ddof=1), rtol=1e-5)
+
+
+def test_what_batch_norm_has_not() -> None:
+    for option in ({"renorm": True}, {"zero_debias_moving_mean": True}, {"batch_weights": [1.0]}):
+        with pytest.raises(NotImplementedError, match="are not supported"):
+            layers.batch_norm(images(), **option)
+    with pytest.raises(ValueError, match="NCHW or NHWC"):
+        layers.batch_norm(images(), data_format="CHWN")
+
+
 def test_layer_norm_is_that_of_the_mean_and_the_variance() -> None:
     x = images(2, 4, 3)
     made = layers.layer_norm(x)

@@ -191,8 +191,8 @@ def test_fully_connected_may_be_normalized() -> None:
     )
     assert names() == [
         "fully_connected/weights",
-        "fully_connected/BatchNorm/gamma",
         "fully_connected/BatchNorm/beta",
+        "fully_connected/BatchNorm/gamma",
         "fully_connected/BatchNorm/moving_mean",
         "fully_connected/BatchNorm/moving_variance",
     ]

@@ -58,7 +58,16 @@ def test_every_operation_is_called():
                 except Exception:
                     continue  # some calls are mistakes
     modules = ["array", "creation", "slicing", "joining", "reductions", "products", "math", "nn", "classes"]
-    modules += ["diagonals", "scattering", "ctc", "ctc_decoding", "candidates", "sampled_losses", "convolutions"]
+    modules += [
+        "diagonals",
+        "scattering",
+        "segments",
+        "ctc",
+        "ctc_decoding",
+        "candidates",
+        "sampled_losses",
+        "convolutions",
+    ]
     modules += ["pooling"]
     rooms = [f"ops.{each}" for each in modules] + ["sparse.dense", "sparse.layout", "sparse.tensor"]
     names = {name for each in rooms for name in vars(__import__(f"unspool.tf1.{each}", fromlist=["*"]))}

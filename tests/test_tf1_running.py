@@ -187,6 +187,16 @@ if __name__ == "__main__":
 """
         assert runner.run(write(text), "--steps=5", "rest")["seen"] == [(5, ["program.py", "rest"])]
 
+    def test_options_are_listed_as_programs_list_them(self, write: Any) -> None:
+        text = """
+import tensorflow as tf
+tf.flags.DEFINE_integer("steps", 3, "")
+FLAGS = tf.flags.FLAGS
+FLAGS._parse_flags()
+listed = sorted(FLAGS.__flags.items())
+"""
+        assert runner.run(write(text), "--steps", "5")["listed"] == [("steps", 5)]
+
     def test_another_exit_is_the_callers(self, write: Any) -> None:
         with pytest.raises(SystemExit) as end:
             runner.run(write("import sys; sys.exit(3)"))
@@ -226,6 +236,29 @@ raise KeyError("stopped")
     def test_a_program_for_python_2_says_so(self, write: Any) -> None:
         with pytest.raises(SyntaxError, match="2to3"):
             runner.run(write('print "hello"'))
+
+    def test_what_a_program_saved_another_goes_on_with(self, write: Any) -> None:
+        """Its graph, with a function of its own that names tensorflow."""
+        saving = """
+import numpy as np
+import tensorflow as tf
+def log(x):
+    return np.float32(x * len(tf.__version__))
+w = tf.Variable(2.0, name="w")
+tf.py_func(log, [w], tf.float32, name="logged")
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    tf.train.Saver().save(sess, "./model")
+"""
+        loading = """
+import tensorflow as tf
+saver = tf.train.import_meta_graph("model.meta")
+with tf.Session() as sess:
+    saver.restore(sess, tf.train.latest_checkpoint("."))
+    found = sess.run("logged:0")
+"""
+        runner.run(write(saving))
+        assert runner.run(write(loading, "loading.py"))["found"] == 2 * len("1.15.0")
 
 
 class TestCommand:

@@ -220,10 +220,11 @@ def _attending(variables: Arrays, scope: str, memory: np.ndarray, heads: int, in
     return attend, turn
 
 
-def _attention_decoder(variables: Arrays, heads: int, first: bool, scope: str = "attention_decoder") -> Any:
+def _attention_decoder(variables: Arrays, heads: int, first: bool, count: int = WRITTEN) -> Any:
+    scope = "attention_decoder"
     attend, turn = _attending(variables, scope, MEMORY, heads, _plain(variables, scope))
     attended = attend(START) if first else [np.zeros([ROWS, 2])] * heads
-    outputs, (state, _) = decode(Y, (START, attended), turn)
+    outputs, (state, _) = decode(Y[:count], (START, attended), turn)
     return outputs, state
 
 
@@ -248,6 +249,11 @@ for _heads in (1, 3):
             ),
             lambda v, h=_heads, f=_first: _attention_decoder(v, h, f),
         )
+
+MODELS["attention_decoder of one step"] = Model(
+    lambda: legacy.attention_decoder(Y[:1], tf.constant(START), tf.constant(MEMORY), cell(), dtype=tf.float64),
+    lambda v: _attention_decoder(v, 1, False, 1),
+)
 
 
 # -- several decoders ------------------------------------------------------------------------------------------------

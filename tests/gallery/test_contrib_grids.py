@@ -169,6 +169,13 @@ CASES = {
         images(4, 3, 2),
         conv_lstm,
     ),
+    "conv_narrow": Case(
+        lambda: built(
+            Conv2DLSTMCell(input_shape=[5, 1, 1], output_channels=1, kernel_shape=[3, 1]), torch.Size([5, 1, 1])
+        ),
+        images(5, 1, 1),
+        conv_lstm,
+    ),
     "conv_3d": Case(
         lambda: built(
             Conv3DLSTMCell(input_shape=[2, 3, 2, 1], output_channels=2, kernel_shape=[1, 3, 3]),

@@ -16,6 +16,7 @@ from tests.tf1_ops import (
     reductions,
     sampling,
     scattering,
+    segments,
     slicing,
     sparse,
 )
@@ -33,6 +34,7 @@ CALLS: dict[str, dict[str, Call]] = {
     "images": images.CALLS,
     "control": control.CALLS,
     "scattering": scattering.CALLS,
+    "segments": segments.CALLS,
     "distributions": distributions.CALLS,
     "sparse": sparse.CALLS,
     "sampling": sampling.CALLS,

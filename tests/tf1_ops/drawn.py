@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1_ops import drawn_images
 from tests.tf1_ops.call import Call
 from tests.tf1_ops.sparse import parts
 
 Generator = np.random.Generator
-DRAWN: dict[str, Callable[[Generator], Call]] = {}
+DRAWN: dict[str, Callable[[Generator], Call]] = {**drawn_images.DRAWN}
 """By the operation's name: what draws a call of it."""
 
 

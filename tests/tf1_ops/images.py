@@ -29,6 +29,8 @@ for _padding in ["SAME", "VALID"]:
     add(f"pooling of lines {_padding}", lambda tf, x, p=_padding: [getattr(tf.nn, f"{kind}_pool1d")(x, 3, 2, p) for kind in ("max", "avg")], floats(2, 7, 3))  # fmt: skip  # noqa: E501
     add(f"pooling of images {_padding}", lambda tf, x, p=_padding: [getattr(tf.nn, f"{kind}_pool2d")(x, 2, 2, p) for kind in ("max", "avg")], _IMAGES)  # fmt: skip  # noqa: E501
 add("convolution of images", lambda tf, x, w: tf.nn.convolution(x, w, "SAME", dilation_rate=[2, 1]), _IMAGES, _FILTER)
+add("conv2d of a narrow filter", lambda tf, x, w: tf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME"), floats(1, 5, 1, 3), floats(3, 1, 3, 1))  # fmt: skip  # noqa: E501
+add("conv2d_transpose of a narrow filter", lambda tf, x, w: tf.nn.conv2d_transpose(x, w, [1, 3, 3, 2], [1, 1, 1, 1], "SAME"), floats(1, 3, 3, 1), floats(2, 1, 2, 1))  # fmt: skip  # noqa: E501
 add("conv2d by name", lambda tf, x, w: tf.nn.conv2d(input=x, filter=w, strides=[1, 1, 1, 1], padding="SAME", name="own"), _IMAGES, _FILTER)  # fmt: skip  # noqa: E501
 add("conv2d by one stride", lambda tf, x, w: tf.nn.conv2d(x, filters=w, strides=2, padding="SAME"), _IMAGES, _FILTER)
 add("conv2d with zeros of one's own", lambda tf, x, w: tf.nn.conv2d(x, w, [1, 1, 1, 1], [[0, 0], [2, 0], [1, 1], [0, 0]]), _IMAGES, _FILTER)  # fmt: skip  # noqa: E501

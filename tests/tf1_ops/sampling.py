@@ -54,7 +54,7 @@ for _loss in ["sampled_softmax_loss", "nce_loss"]:
         add(f"{_loss} remove={_remove}", _of, WEIGHTS, BIASES, LABELS, INPUTS, DRAWN, TRUE_COUNT, DRAWN_COUNT)
         add(f"{_loss} of pairs remove={_remove}", lambda tf, *given, of=_of: of(tf, *given, true=2), WEIGHTS, BIASES, PAIRS, INPUTS, DRAWN, PAIR_COUNT, DRAWN_COUNT)  # fmt: skip  # noqa: E501
         add(f"{_loss} of int32 remove={_remove}", _of, WEIGHTS, BIASES, LABELS.astype(np.int32), INPUTS, DRAWN, TRUE_COUNT, DRAWN_COUNT)  # fmt: skip  # noqa: E501
-    add(f"{_loss} of one row of labels", lambda tf, w, b, y, x, s, t, c, loss=_loss: getattr(tf.nn, loss)(w, b, y, x, 4, 6, 1, (s, t, c)), WEIGHTS, BIASES, LABELS[:1], INPUTS, DRAWN, TRUE_COUNT[:1], DRAWN_COUNT)  # fmt: skip  # noqa: E501
+    add(f"{_loss} of one row of labels", lambda tf, w, b, y, x, s, t, c, loss=_loss: getattr(tf.nn, loss)(w, b, y, x, 4, 6, 1, (s, t, c)), WEIGHTS, BIASES, LABELS[2:], INPUTS, DRAWN, TRUE_COUNT[:1], DRAWN_COUNT)  # fmt: skip  # noqa: E501
     add(f"{_loss} of two rows of labels", lambda tf, w, b, y, x, s, t, c, loss=_loss: getattr(tf.nn, loss)(w, b, y, x, 4, 6, 1, (s, t, c)), WEIGHTS, BIASES, LABELS[:2], INPUTS, DRAWN, TRUE_COUNT[:2], DRAWN_COUNT)  # fmt: skip  # noqa: E501
     add(f"{_loss} of labels outside", lambda tf, w, b, y, x, loss=_loss: getattr(tf.nn, loss)(w, b, y, x, 3, 6), WEIGHTS, BIASES, LABELS + 3, INPUTS)  # fmt: skip  # noqa: E501
     add(f"{_loss} of a vector of labels", lambda tf, w, b, y, x, loss=_loss: getattr(tf.nn, loss)(w, b, y, x, 3, 6), WEIGHTS, BIASES, LABELS[:, 0], INPUTS)  # fmt: skip  # noqa: E501

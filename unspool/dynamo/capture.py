@@ -36,6 +36,20 @@ def captures(loop: Callable[P, R]) -> Callable[P, R]:
     return loop if SUPPORTED else called_as_it_is(loop)
 
 
+def loop_options(
+    dtype: Any, parallel_iterations: Any, swap_memory: Any, time_major: Any, scope: Any, memory: Any
+) -> dict[str, Any]:
+    """The options that all loops have which can be one operation, by name."""
+    return {
+        "dtype": dtype,
+        "parallel_iterations": parallel_iterations,
+        "swap_memory": swap_memory,
+        "time_major": time_major,
+        "scope": scope,
+        "memory": memory,
+    }
+
+
 def as_one_operation(
     loop: Callable[..., Any], cells: dict[str, Any], given: dict[str, Structure], options: dict[str, Any]
 ) -> Any:
@@ -47,7 +61,7 @@ def as_one_operation(
         loop: a loop that returns its outputs, and then states.
         cells: its arguments that are cells, or lists of cells.
         given: its arguments that are structures of tensors.
-        options: its other arguments, constants.
+        options: its `loop_options`, constants.
     """
     each_cell: list[Any] = []
     tensors: list[Tensor] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import product
 from typing import Any, cast
 
 import torch
@@ -102,7 +104,7 @@ class RNN(nn.Module):
             raise ValueError(f'initial_state must be "zero" or "learned", but is {initial_state!r}')
         learned = initial_state == "learned"
         self.initial_state = nn.ModuleList(_learned(each) for each in self._cells) if learned else None
-        self._wrapped: dict[tuple[int, bool], tuple[Any, Any]] = {}
+        self._wrap()
 
     @property
     def bidirectional(self) -> bool:
@@ -200,6 +202,7 @@ class RNN(nn.Module):
             if isinstance(cell, nn.Module) and any(map(is_lazy, cell.parameters())):
                 with torch.no_grad():
                     _with_rows_first(cell)(step, state)
+        self._wrap()
         return self
 
     def reset_parameters(self) -> None:
@@ -273,6 +276,13 @@ class RNN(nn.Module):
         state = as_state(cell, None, None, rows, leaves, "state") if learned is None else learned.rows(rows, device)
         begin(cell, step, state)
         return state
+
+    def _wrap(self) -> None:
+        """Makes what is run of each cell before anybody traces a call, who would trace it again after the first."""
+        self._wrapped: dict[tuple[int, bool], tuple[Any, Any]] = {}
+        for k, resetting in product(range(len(self._cells)), (False, True)):
+            with suppress(TypeError):  # which a call will raise that needs it
+                self._running(k, resetting)
 
     def _running(self, k: int, resetting: bool) -> Any:
         """A cell with what is done at every step around it; kept, since whoever runs has the plans."""

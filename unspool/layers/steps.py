@@ -10,12 +10,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unspool.cells.like import is_built
 from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.layers.states import LearnedState
 from unspool.structure import Structure, map_structure
 
 
-class _Beside(RNNCellWrapper):
+class _Around(RNNCellWrapper):
+    """A wrapper without weights: there is nothing to build where its cell is built."""
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__(cell)
+        if is_built(cell):
+            self.has_nothing_to_build()
+
+
+class _Beside(_Around):
     """A wrapper that reads something beside the inputs of its cell."""
 
     def build(self, input_size: Any, **where: Any) -> None:
@@ -62,7 +72,7 @@ class Truncating(_Beside):
         return self.cell(given, map_structure(lambda leaf: torch.where(_each(cut, leaf), leaf.detach(), leaf), state))
 
 
-class Showing(RNNCellWrapper):
+class Showing(_Around):
     """Puts out the new state beside the output."""
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.compiler import is_dynamo_compiling
 
-from unspool.dynamo import as_one_operation, captures
+from unspool.dynamo import as_one_operation, captures, loop_options
 from unspool.engine import Memory
 from unspool.flags import checks_flags
 from unspool.loops.arguments import Sequences, as_sequences, scope_name
@@ -65,14 +65,7 @@ def bidirectional_dynamic_rnn(
                 initial_state_fw=initial_state_fw,
                 initial_state_bw=initial_state_bw,
             ),
-            dict(
-                dtype=dtype,
-                parallel_iterations=parallel_iterations,
-                swap_memory=swap_memory,
-                time_major=time_major,
-                scope=scope,
-                memory=memory,
-            ),
+            loop_options(dtype, parallel_iterations, swap_memory, time_major, scope, memory),
         )
 
     def sequences(cell: Any, initial_state: Structure, **names: str) -> Sequences:

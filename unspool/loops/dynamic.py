@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.compiler import is_dynamo_compiling
 
-from unspool.dynamo import as_one_operation, captures
+from unspool.dynamo import as_one_operation, captures, loop_options
 from unspool.engine import Memory
 from unspool.flags import check_flag
 from unspool.loops.arguments import as_sequences, scope_name
@@ -81,14 +81,7 @@ def dynamic_rnn(
             dynamic_rnn,
             dict(cell=cell),
             dict(inputs=inputs, sequence_length=sequence_length, initial_state=initial_state),
-            dict(
-                dtype=dtype,
-                parallel_iterations=parallel_iterations,
-                swap_memory=swap_memory,
-                time_major=time_major,
-                scope=scope,
-                memory=memory,
-            ),
+            loop_options(dtype, parallel_iterations, swap_memory, time_major, scope, memory),
         )
     check_flag("swap_memory", swap_memory)
     check_flag("time_major", time_major)

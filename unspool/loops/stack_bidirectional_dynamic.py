@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.compiler import is_dynamo_compiling
 
-from unspool.dynamo import as_one_operation, captures
+from unspool.dynamo import as_one_operation, captures, loop_options
 from unspool.engine import Memory
 from unspool.flags import checks_flags
 from unspool.loops.arguments import scope_name
@@ -65,14 +65,7 @@ def stack_bidirectional_dynamic_rnn(
                 initial_states_fw=initial_states_fw,
                 initial_states_bw=initial_states_bw,
             ),
-            dict(
-                dtype=dtype,
-                parallel_iterations=parallel_iterations,
-                swap_memory=swap_memory,
-                time_major=time_major,
-                scope=scope,
-                memory=memory,
-            ),
+            loop_options(dtype, parallel_iterations, swap_memory, time_major, scope, memory),
         )
     layers = bidirectional_layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     name = scope_name(scope, "stack_bidirectional_rnn")

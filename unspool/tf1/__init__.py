@@ -102,6 +102,7 @@ from unspool.tf1.ops import (
     products,
     reductions,
     scattering,
+    segments,
     slicing,
 )
 from unspool.tf1.ops import math as _math
@@ -121,6 +122,7 @@ from unspool.tf1.ops.products import *
 from unspool.tf1.ops.random import *
 from unspool.tf1.ops.reductions import *
 from unspool.tf1.ops.scattering import *
+from unspool.tf1.ops.segments import *
 from unspool.tf1.ops.slicing import *
 from unspool.tf1.ops.strings import *
 from unspool.tf1.queues.producers import count_up_to
@@ -184,6 +186,8 @@ Print = debugging.print_
 initializers = named_initializers
 newaxis = None
 mul, sub, neg = multiply, subtract, negative
+lin_space, rint = linspace, _math.round_
+OpError = errors.OpError
 initialize_all_variables, all_variables = global_variables_initializer, global_variables
 initialize_all_tables = tables_initializer
 disable_eager_execution = disable_v2_behavior
@@ -205,6 +209,7 @@ __all__ = [
     "IndexedSlices",
     "IndexedSlicesValue",
     "InteractiveSession",
+    "OpError",
     "Operation",
     "PaddingFIFOQueue",
     "Print",
@@ -279,6 +284,7 @@ __all__ = [
     "int64",
     "is_variable_initialized",
     "layers",
+    "lin_space",
     "linalg",
     "local_variables",
     "local_variables_initializer",
@@ -306,6 +312,7 @@ __all__ = [
     "range",
     "report_uninitialized_variables",
     "reset_default_graph",
+    "rint",
     "round",
     "set_random_seed",
     "slice",
@@ -341,6 +348,7 @@ __all__ += products.__all__
 __all__ += _random.__all__
 __all__ += reductions.__all__
 __all__ += scattering.__all__
+__all__ += segments.__all__
 __all__ += slicing.__all__
 __all__ += _sparse_dense.__all__
 __all__ += _sparse_layout.__all__

@@ -79,7 +79,13 @@ class FlagValues:
         except ValueError as error:
             raise ValueError(f"flag --{name}={text}: {error}") from None
 
+    def _parse_flags(self, args: Sequence[str] | None = None) -> None:
+        """Reads the command line; programs call it before they list the options."""
+        self([sys.argv[0], *args] if args is not None else sys.argv)
+
     def __getattr__(self, name: str) -> Any:
+        if name == "__flags":  # what programs list the options of
+            return self.flag_values_dict()
         if name not in self._values:
             raise AttributeError(f"no flag {name!r} is defined; there are {sorted(self._values)}")
         if not self._parsed:

@@ -11,12 +11,15 @@ import importlib
 import io
 import marshal
 import pickle
+import re
 import sys
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+import torch
+
 from unspool.tf1.graph import Graph
-from unspool.tf1.rnn.modules import Sealed
+from unspool.tf1.rnn.modules import Sealed, Weights
 
 
 def dumps(value: Any, graph: Graph) -> bytes:
@@ -42,6 +45,7 @@ class _Pickler(pickle.Pickler):
     def __init__(self, buffer: io.BytesIO, graph: Graph) -> None:
         super().__init__(buffer, protocol=5)
         self._graph = graph
+        self._weights: Weights = graph.kept(Weights)
 
     def persistent_id(self, obj: Any) -> Any:
         return "graph" if obj is self._graph else None
@@ -55,8 +59,11 @@ class _Pickler(pickle.Pickler):
             except ValueError:  # nothing yet
                 held = ()
             return _empty, (), held, None, None, _fill
+        if isinstance(obj, torch.nn.Parameter) and obj in self._weights:
+            return _blank, (tuple(obj.shape), obj.dtype, obj.requires_grad)
         if isinstance(obj, ModuleType):
-            return importlib.import_module, (obj.__name__,)
+            name = obj.__name__  # inside a program that says `import tensorflow`, that is unspool.tf1
+            return importlib.import_module, (re.sub(r"^tensorflow\b", "unspool.tf1", name),)
         if isinstance(obj, Sealed) and hasattr(obj.value, "state_size") and hasattr(obj.value, "output_size"):
             return Sealed, (Sizes(obj.value.state_size, obj.value.output_size),)
         return NotImplemented
@@ -118,6 +125,11 @@ def _completed(function: FunctionType, state: Any) -> None:
     function.__dict__.update(attributes)
     if own is not None:
         function.__globals__.update(own)
+
+
+def _blank(sizes: tuple[int, ...], dtype: torch.dtype, requires_grad: bool) -> torch.nn.Parameter:
+    """A weight that a variable stands for: its numbers are the session's."""
+    return torch.nn.Parameter(torch.empty(sizes, dtype=dtype), requires_grad)
 
 
 def _empty() -> CellType:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from unspool.engine.emit.cpp.emitter import Cpp
+from unspool.engine.emit.cuda.loop.emitter import CudaLoops
 from unspool.engine.emit.graphs.graphed import Graphs
 from unspool.engine.emit.interpreted import Interpreter
 from unspool.engine.emit.protocol import Emitter
@@ -17,7 +18,7 @@ from unspool.engine.reasons import Code, Reason
 LAST: Emitter = Interpreter()
 """What runs a core that no other does."""
 
-_emitters: dict[str, Emitter] = {each.name: each for each in (Graphs(), Cpp(), LAST)}
+_emitters: dict[str, Emitter] = {each.name: each for each in (Graphs(), CudaLoops(), Cpp(), LAST)}
 
 generation: int = 0
 """Changes whenever an emitter comes or goes: what was chosen before may no longer be the best."""

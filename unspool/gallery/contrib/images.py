@@ -112,7 +112,10 @@ class ConvLSTMCell(RNNCell):
         else:
             around = [side for each in reversed(self.kernel_shape) for side in ((each - 1) // 2, each // 2)]
             moved, padding = F.pad(moved, around), [0] * self.conv_ndims
-        kernel = kernel.permute(self.conv_ndims + 1, self.conv_ndims, *axes)
+        # A copy: where an axis has one place, torch takes a permuted kernel for contiguous, and fails in its gradient.
+        kernel = kernel.permute(self.conv_ndims + 1, self.conv_ndims, *axes).clone(
+            memory_format=torch.contiguous_format
+        )
         return _CONVOLUTIONS[self.conv_ndims](moved, kernel, padding=padding).movedim(1, -1)
 
 

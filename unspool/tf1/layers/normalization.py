@@ -44,6 +44,11 @@ class BatchNormalization(Layer):
         more: see `Layer`.
     """
 
+    beta_first = False
+    """Whether beta is made before gamma."""
+    fused_ranks: tuple[int, ...] = (4,)
+    """How many axes inputs have for TensorFlow's operation for images."""
+
     @checks_flags
     def __init__(
         self,
@@ -80,10 +85,10 @@ class BatchNormalization(Layer):
         if size is None:
             raise ValueError(f"inputs must have a known size along axis {self.axis}, but their shape is {shape}")
         beta, gamma, mean, variance = self._starts
-        if self.scale:
-            self.gamma = self.add_variable("gamma", [size], initializer=gamma, regularizer=self._regularizers[1])
-        if self.center:
-            self.beta = self.add_variable("beta", [size], initializer=beta, regularizer=self._regularizers[0])
+        both = [("gamma", self.scale, gamma, self._regularizers[1]), ("beta", self.center, beta, self._regularizers[0])]
+        for name, wanted, start, regularizer in reversed(both) if self.beta_first else both:
+            if wanted:
+                setattr(self, name, self.add_variable(name, [size], initializer=start, regularizer=regularizer))
         self.moving_mean = self.add_variable("moving_mean", [size], initializer=mean, trainable=False)
         self.moving_variance = self.add_variable("moving_variance", [size], initializer=variance, trainable=False)
         self.built = True
@@ -139,7 +144,7 @@ class _Normalize:
         self._training, self._epsilon = training, layer.epsilon
         self._scale, self._center = layer.scale, layer.center
         self._axis = layer.axis % rank
-        self._unbiased = rank == 4 and layer.fused is not False
+        self._unbiased = rank in layer.fused_ranks and layer.fused is not False
 
     def __call__(
         self, x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor, *rest: torch.Tensor

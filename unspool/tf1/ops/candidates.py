@@ -288,16 +288,17 @@ def compute_accidental_hits(
 
     def compute(classes: torch.Tensor, drawn: torch.Tensor) -> tuple[torch.Tensor, ...]:
         _check_columns(classes, num_true)
-        return accidental_hits(classes, drawn)
+        place = {each: k for k, each in enumerate(drawn.tolist())}  # of a candidate that was drawn twice, the last
+        hits = [(row, place[each]) for row, own in enumerate(classes.tolist()) for each in own if each in place]
+        found = torch.tensor(hits, device=classes.device).long().reshape(-1, 2)
+        lowest = torch.full((len(hits),), torch.finfo(torch.float32).min, device=classes.device)
+        return found[:, 0].int(), found[:, 1], lowest
 
     outputs = [(int32, (None,)), (int64, (None,)), (float32, (None,))]
     return tuple(apply("ComputeAccidentalHits", compute, given, sampled, name=name, outputs=outputs))
 
 
-def accidental_hits(classes: torch.Tensor, sampled: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Rows, places of candidates, and weights; of a candidate that was drawn twice the last counts."""
-    place = {each: k for k, each in enumerate(sampled.tolist())}
-    hits = [(row, place[each]) for row, own in enumerate(classes.tolist()) for each in own if each in place]
-    found = torch.tensor(hits, device=classes.device).long().reshape(-1, 2)
-    lowest = torch.full((len(hits),), torch.finfo(torch.float32).min, device=classes.device)
-    return found[:, 0].int(), found[:, 1], lowest
+def hit_mask(classes: torch.Tensor, sampled: torch.Tensor) -> torch.Tensor:
+    """`[batch, sampled]`: which candidates are true classes of a row; of one that was drawn twice the last counts."""
+    again = (sampled[:, None] == sampled).triu(1).any(1)
+    return (classes[:, :, None] == sampled).any(1) & ~again

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from unspool.tf1.operations import FRACTIONS, apply, as_sizes, as_tensor, check_takes, known_ints, same_dtype
-from unspool.tf1.ops.images import Images, same_padding
+from unspool.tf1.ops.images import Images, same_padding, turned
 from unspool.tf1.shapes import Dim, Dims, compatible, described
 
 __all__ = [
@@ -210,7 +210,7 @@ def conv2d_transpose(
         full = how.first(torch.empty(shape.tolist(), dtype=x.dtype, device="meta")).shape
         around = how.around(zeros, full[2:], w.shape[:2], moves, apart)
         grown = [n + before + after for n, (before, after) in zip(full[2:], around, strict=True)]
-        weight = w.permute(3, 2, 0, 1)
+        weight = turned(w, 3, 2, 0, 1)
         steps = zip(how.first(x).shape[2:], moves, w.shape[:2], apart, strict=True)
         least = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in steps]
         extra = [g - n for g, n in zip(grown, least, strict=True)]
@@ -257,7 +257,7 @@ def _convolve(
         images = how.first(x)
         around = how.around(zeros, images.shape[2:], w.shape[:sides], moves, apart)
         images, margin = same_padding(images, around)
-        weight = w.permute(sides + 1, sides, *range(sides))
+        weight = turned(w, sides + 1, sides, *range(sides))
         groups = images.shape[1] // max(weight.shape[1], 1)
         if depthwise:
             weight, groups = weight.transpose(0, 1).reshape(-1, 1, *w.shape[:sides]), w.shape[sides]

@@ -155,3 +155,11 @@ def padded(images: torch.Tensor, around: Sequence[tuple[int, int]], value: float
     if not any(map(any, around)):
         return images
     return F.pad(images, [side for pair in reversed(around) for side in pair], value=value)
+
+
+def turned(kernel: torch.Tensor, *axes: int) -> torch.Tensor:
+    """A kernel with its axes in another order, in memory too.
+
+    Where an axis has one place, torch takes a permuted kernel for contiguous, and then fails in its gradient.
+    """
+    return kernel.permute(axes).clone(memory_format=torch.contiguous_format)

@@ -37,6 +37,7 @@ __all__ = [
     "divide",
     "equal",
     "erf",
+    "erfc",
     "exp",
     "expm1",
     "floor",
@@ -146,6 +147,7 @@ tanh = unary("Tanh", torch.tanh, "The hyperbolic tangents.", FRACTIONS)
 sigmoid = unary("Sigmoid", torch.sigmoid, "`1 / (1 + exp(-x))`.", FRACTIONS)
 log_sigmoid = unary("LogSigmoid", torch.nn.functional.logsigmoid, "The logarithms of the sigmoids.", FRACTIONS)
 erf = unary("Erf", torch.erf, "The error function.", FRACTIONS)
+erfc = unary("Erfc", torch.erfc, "One less the error function.", FRACTIONS)
 lgamma = unary("Lgamma", torch.lgamma, "The logarithms of the gamma function.", FRACTIONS)
 floor = unary("Floor", torch.floor, "The largest whole numbers that are not larger.", FRACTIONS)
 ceil = unary("Ceil", torch.ceil, "The least whole numbers that are not less.", FRACTIONS)

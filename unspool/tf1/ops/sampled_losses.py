@@ -12,7 +12,7 @@ from unspool.tf1.dtypes import int64
 from unspool.tf1.gradients import stop_gradient
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import reshape
-from unspool.tf1.ops.candidates import accidental_hits, log_uniform_candidate_sampler
+from unspool.tf1.ops.candidates import hit_mask, log_uniform_candidate_sampler
 from unspool.tf1.ops.classes import embedding_lookup
 from unspool.tf1.ops.joining import concat
 from unspool.tf1.ops.math import cast
@@ -146,12 +146,11 @@ def _loss(
         of_true = w[:count].reshape(-1, num_true, w.shape[1])
         if len(of_true) not in (1, len(x)):  # one row of labels is that of all inputs
             raise ValueError(f"labels have {len(of_true)} rows of {num_true} classes, but inputs {len(x)} rows")
-        true = torch.einsum("bd,bnd->bn", x, of_true) + b[:count].reshape(-1, num_true) - torch.log(counts[0])
+        true = (x[:, None] * of_true).sum(2) + b[:count].reshape(-1, num_true) - torch.log(counts[0])
         sampled = x @ w[count:].T + b[count:]
         if remove_hits:
-            at, which, lowest = accidental_hits(classes.reshape(-1, num_true), drawn)
-            hits = torch.zeros_like(sampled).index_put((at.long(), which), lowest.to(sampled.dtype), accumulate=True)
-            sampled = sampled + hits.clamp_min(torch.finfo(sampled.dtype).min)
+            hits = hit_mask(classes.reshape(-1, num_true), drawn)
+            sampled = sampled.masked_fill(hits, torch.finfo(sampled.dtype).min)
         return compute(true, sampled - torch.log(counts[1]))
 
     batch = None if given.dims is None else given.dims[0]

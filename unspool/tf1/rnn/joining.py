@@ -66,29 +66,31 @@ class Rewrite:
 
     def _sequence(self, steps: Sequence[Tensor]) -> Tensor:
         """The tensor that has these along its first axis."""
-        source = None if any(map(self._is_held, steps)) else self._source(steps)
+        source = None if any(map(self._must_stay, steps)) else self._source(steps)
         function, inputs = (_stacked, steps) if source is None else (_view(*source[1:]), source[:1])
         return self._add(steps[-1].op, function, inputs, [(steps[0].dtype, None)]).outputs[0]
 
     def _source(self, steps: Sequence[Tensor]) -> tuple[Tensor, int, slice, int] | None:
         """The tensor that steps are slices of, one after the other, their axis, which they are, and of how many."""
-        parts, axis = steps, None
-        if all(each.op.type == "Squeeze" for each in steps):  # of a split, as programs had it before tf.unstack
-            parts, axis = [each.op.inputs[0] for each in steps], steps[0].op.attributes["axis"]
-            if any(map(self._is_held, parts)) or any(each.op.attributes["axis"] != axis for each in steps):
-                return None
+        squeezed = all(each.op.type == "Squeeze" for each in steps)  # of a split, as it was before tf.unstack
+        parts = [each.op.inputs[0] for each in steps] if squeezed else steps
         cut, first = parts[0].op, parts[0].index
-        if cut.type != ("Unpack" if axis is None else "Split") or not cut.inputs[0].dims:
+        if cut.type != ("Split" if squeezed else "Unpack") or any(map(self._must_stay, parts)):
             return None
-        where, dims = cut.attributes["axis"] % len(cut.inputs[0].dims), cut.inputs[0].dims
-        whole = axis is None or [each % len(dims) for each in axis] == [where]
-        if not whole or dims[where] != len(cut.outputs) or tuple(parts) != cut.outputs[first : first + len(parts)]:
+        dims = cut.inputs[0].dims
+        if not dims or tuple(parts) != cut.outputs[first : first + len(parts)]:
             return None
-        return cut.inputs[0], where, slice(first, first + len(parts)), len(cut.outputs)
+        axis = cut.attributes["axis"] % len(dims)
+        gone = [each.op.attributes["axis"] for each in steps] if squeezed else []
+        if dims[axis] != len(cut.outputs) or any(
+            each is None or [k % len(dims) for k in each] != [axis] for each in gone
+        ):
+            return None
+        return cut.inputs[0], axis, slice(first, first + len(parts)), len(cut.outputs)
 
-    def _is_held(self, tensor: Tensor) -> bool:
-        """Whether a tensor must be there as it is."""
-        return tensor in self._fed or tensor in self._watched
+    def _must_stay(self, tensor: Tensor) -> bool:
+        """Whether somebody could tell that a tensor is not computed: it is fed, a gradient is by it, or it waits."""
+        return tensor in self._fed or tensor in self._watched or bool(tensor.op.control_inputs)
 
     def _rejoin(self, whole: Tensor, steps: tuple[Tensor, ...]) -> None:
         """Has those read the whole sequence that put its steps together again."""

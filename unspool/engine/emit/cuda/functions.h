@@ -16,6 +16,7 @@ UNSPOOL_OF_TWO(atan2)
 UNSPOOL_OF_ONE(atanh)
 UNSPOOL_OF_ONE(cbrt)
 UNSPOOL_OF_ONE(ceil)
+UNSPOOL_OF_TWO(copysign)
 UNSPOOL_OF_ONE(cos)
 UNSPOOL_OF_ONE(cosh)
 UNSPOOL_OF_ONE(erf)
@@ -61,6 +62,17 @@ template <typename T> __device__ __forceinline__ T floor_divide(T a, T b) {
 
 // 0 for NaN, as torch has it.
 template <typename T> __device__ __forceinline__ T sign(T x) { return T((x > 0) - (x < 0)); }
+
+// Whether a number comes before the largest, or the smallest, so far: NaN does, and of equals the first counts.
+template <typename T> __device__ __forceinline__ bool exceeds(T x, T most) { return x > most || (x != x && most == most); }
+template <typename T> __device__ __forceinline__ bool falls_below(T x, T least) {
+  return x < least || (x != x && least == least);
+}
+// The same where of equals the last counts.
+template <typename T> __device__ __forceinline__ bool reaches(T x, T most) { return x != x || (most == most && x >= most); }
+template <typename T> __device__ __forceinline__ bool reaches_down(T x, T least) {
+  return x != x || (least == least && x <= least);
+}
 
 // The larger and the smaller of two; NaN if either is.
 template <typename T> __device__ __forceinline__ T larger(T a, T b) { return a > b || a != a ? a : b; }

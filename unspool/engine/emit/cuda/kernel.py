@@ -15,13 +15,14 @@ log = logging.getLogger("unspool")
 
 
 @cache
-def _functions() -> str:
+def functions() -> str:
+    """What texts of operations call."""
     return Path(__file__).with_name("functions.h").read_text()
 
 
 def with_functions(source: str) -> str:
     """A kernel's code behind the functions that it calls."""
-    return f"{_functions()}\n{source}" if "unspool::" in source else source
+    return f"{functions()}\n{source}" if "unspool::" in source else source
 
 
 class Kernel:

@@ -107,6 +107,7 @@ class Geometry:
         options: Options,
         itemsize: int,
     ) -> None:
+        self.image, self.outputs, self.options = tuple(image), tuple(outputs), options
         groups, covered = options.groups, math.prod(filters[2:])
         if options.spreads:
             channels, made = filters[0] // groups, filters[1]

@@ -53,8 +53,16 @@ class Access:
     writes: bool
 
 
-def arrange(statements: Sequence[Statement], stores: Sequence[tuple[Ref, Ref]]) -> list[Stage]:
-    """Orders `statements`, and after them `stores`: where to, and what, once nobody needs what was there before."""
+def arrange(
+    statements: Sequence[Statement], stores: Sequence[tuple[Ref, Ref]], *, sums_in_place: bool = True
+) -> list[Stage]:
+    """Orders `statements`, and after them `stores`: where to, and what, once nobody needs what was there before.
+
+    Args:
+        statements: what a row does.
+        stores: what is stored where at its end.
+        sums_in_place: whether a loop may add to the same element again and again: its elements then have an order.
+    """
     makers = _makers(statements)
     done: set[Statement] = set()
     left = list(statements)
@@ -66,7 +74,7 @@ def arrange(statements: Sequence[Statement], stores: Sequence[tuple[Ref, Ref]]) 
             done.update(products)
         else:
             now = _pass(left, makers, done)
-            stages.append(_fuse(now, makers))
+            stages.append(_fuse(now, makers, sums_in_place=sums_in_place))
             done.update(now)
         left = [each for each in left if each not in done]
     for target, ref in stores:
@@ -120,13 +128,13 @@ def _pass(left: Sequence[Statement], makers: dict[Statement, set[Statement]], do
     return list(now)
 
 
-def _fuse(statements: Sequence[InLoop], makers: dict[Statement, set[Statement]]) -> Pass:
+def _fuse(statements: Sequence[InLoop], makers: dict[Statement, set[Statement]], *, sums_in_place: bool) -> Pass:
     """Puts each statement into the first loop over its elements that comes late enough."""
     made = Pass()
     where: dict[Statement, int] = {}
     zeros: dict[tuple[int, ...], Loop] = {}
     for each in statements:
-        for maker in makers[each] & where.keys():
+        for maker in makers[each] & where.keys() if sums_in_place else ():
             added = _added_up(each, maker, made.loops[where[maker]])
             if added is not None:
                 made.loops[where[maker]].statements.append(added)

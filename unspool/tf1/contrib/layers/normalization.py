@@ -19,6 +19,13 @@ from unspool.tf1.scopes import get_variable, variable_scope
 from unspool.tf1.variables import GraphKeys
 
 
+class _Fused(BatchNormalization):
+    """Batch normalisation as `batch_norm` has it of vectors, and of images with updates of its own."""
+
+    beta_first = True
+    fused_ranks = (2, 4)
+
+
 @add_arg_scope
 @checks_flags
 def batch_norm(
@@ -36,10 +43,17 @@ def batch_norm(
     variables_collections: Any = None,
     outputs_collections: Any = None,
     trainable: bool = True,
+    batch_weights: Any = None,
     fused: bool | None = None,
+    data_format: str = "NHWC",
+    zero_debias_moving_mean: bool = False,
     scope: Any = None,
+    renorm: bool = False,
+    renorm_clipping: Any = None,
+    renorm_decay: float = 0.99,
+    adjustment: Any = None,
 ) -> Any:
-    """Batch normalisation along the last axis; see `tf.layers.BatchNormalization`.
+    """Batch normalisation of each channel; see `tf.layers.BatchNormalization`.
 
     Args:
         inputs: a tensor.
@@ -56,14 +70,22 @@ def batch_norm(
         variables_collections: lists to add the variables to, or a dict of such.
         outputs_collections: lists to add the output to.
         trainable: whether optimisers change beta and gamma by default.
-        fused: see `tf.layers.BatchNormalization`.
+        fused: see `tf.layers.BatchNormalization`; of vectors, the averages have `n / (n - 1)` of the variance too.
+        data_format: "NCHW" if channels come first.
         scope: of the variables; by default "BatchNorm", made unique.
+        batch_weights, zero_debias_moving_mean, renorm, renorm_clipping, renorm_decay, adjustment: not supported.
     """
-    graph = get_default_graph()
+    if batch_weights is not None or zero_debias_moving_mean or renorm or adjustment is not None:
+        raise NotImplementedError("batch_weights, zero_debias_moving_mean, renorm and adjustment are not supported")
+    if data_format not in ("NHWC", "NCHW"):
+        raise ValueError("data_format has to be either NCHW or NHWC.")
+    graph, rank = get_default_graph(), len(as_tensor(inputs).dims or ())
     starts, regularizers = param_initializers or {}, param_regularizers or {}
+    fuses = rank == 2 or (rank == 4 and updates_collections != GraphKeys.UPDATE_OPS)
+    kind = _Fused if fuses and fused is not False else BatchNormalization
     with variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as entered:
-        layer = BatchNormalization(
-            -1,
+        layer = kind(
+            1 if data_format == "NCHW" else -1,
             decay,
             epsilon,
             center,

@@ -71,7 +71,7 @@ def attention_decoder(
         attend = _Attention(memory, width, num_heads, kind)
         rows = shape(decoder_inputs[0])[0]
         attended = attend(initial_state) if initial_state_attention else [zeros([rows, width], kind)] * num_heads
-        state, outputs = initial_state, list[Any]()
+        state, outputs, weights = initial_state, list[Any](), ()
         for number, given in enumerate(decoder_inputs):
             inputs = given
             if number:
@@ -86,7 +86,11 @@ def attention_decoder(
             with variable_scope(get_variable_scope(), reuse=True if initial_state_attention else None):
                 attended = attend(state)
             with variable_scope("AttnOutputProjection"):
-                outputs.append(_linear([output, *attended], wide, kind))
+                parts = [output, *attended]
+                weights = _weights(parts, wide, kind)
+            outputs.append(parts if loop_function is None else _dense(parts, *weights))
+        if loop_function is None:  # nobody waits for an output: one product for all of them is faster
+            outputs = _for_all(outputs, *weights)
     return outputs, state
 
 
@@ -130,15 +134,38 @@ def _attend(query: torch.Tensor, features: torch.Tensor, vector: torch.Tensor, m
 def _linear(parts: Sequence[Any], size: int, dtype: DType) -> Any:
     """A dense layer on parts side by side, with the variables "kernel" and "bias" of the current scope."""
     given = [cast(each, dtype) for each in parts]
-    for each in given:
-        if each.dims is None or len(each.dims) != 2 or each.dims[1] is None:
-            raise ValueError(
-                f"linear expects [batch, depth] with a known depth, but {each.name} has {described(each.dims)}"
-            )
-    total = sum(int(each.dims[1]) for each in given)
-    kernel = get_variable("kernel", [total, size], dtype)
-    bias = get_variable("bias", [size], dtype, zeros_initializer())
+    return _dense(given, *_weights(given, size, dtype))
+
+
+def _weights(parts: Sequence[Any], size: int, dtype: DType) -> tuple[Any, Any]:
+    total = 0
+    for each in map(as_tensor, parts):
+        depth = each.dims[1] if each.dims is not None and len(each.dims) == 2 else None
+        if depth is None:
+            shape = described(each.dims)
+            raise ValueError(f"linear expects [batch, depth] with a known depth, but {each.name} has {shape}")
+        total += depth
+    return get_variable("kernel", [total, size], dtype), get_variable("bias", [size], dtype, zeros_initializer())
+
+
+def _dense(parts: Sequence[Any], kernel: Any, bias: Any) -> Any:
+    given = [cast(each, kernel.dtype) for each in parts]
     return bias_add(matmul(given[0] if len(given) == 1 else concat(given, 1), kernel), bias)
+
+
+def _for_all(steps: Sequence[Sequence[Any]], kernel: Any, bias: Any) -> list[Any]:
+    """`_dense` of the parts of every step."""
+    if len(steps) == 1:
+        return [_dense(steps[0], kernel, bias)]
+    flat = [cast(part, kernel.dtype) for parts in steps for part in parts]
+    count = len(steps[0])
+
+    def compute(w: torch.Tensor, b: torch.Tensor, *parts: torch.Tensor) -> list[torch.Tensor]:
+        rows = [torch.cat(parts[k : k + count], 1) for k in range(0, len(parts), count)]
+        return list(torch.addmm(b, torch.cat(rows), w).split(len(rows[0])))
+
+    outputs = [(kernel.dtype, (as_tensor(parts[0]).shape[0].value, kernel.dims[1])) for parts in steps]
+    return apply("BiasAdd", compute, kernel, bias, *flat, outputs=outputs)
 
 
 def embedding_attention_decoder(

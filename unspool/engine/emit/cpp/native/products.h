@@ -121,6 +121,10 @@ void pack_panel(int64_t depth, int64_t used, const T* matrix, int64_t down, int6
   }
   if (used < W) std::memset(panel, 0, depth * W * sizeof(T));
   if (down == 1) return pack_columns_of(depth, used, matrix, right, panel);
+  if (right == 1 && used == kLanes<T>) {
+    for (int64_t k = 0; k < depth; k++) std::memcpy(panel + k * W, matrix + k * down, kBytes);
+    return;
+  }
   for (int64_t first = 0; first < depth; first += kBlock) {  // few cache lines at a time, whichever way it lies
     const int64_t last = first + kBlock < depth ? first + kBlock : depth;
     for (int64_t j = 0; j < used; j++)
@@ -209,15 +213,21 @@ template <typename T, int M>
 void edge(int64_t depth, int64_t used, const T* left, int64_t left_apart, const T* panel, const T* added,
           int64_t added_apart, T* out, int64_t out_apart) {
   constexpr int64_t W = kPanel<T>;
+  if (used == kLanes<T>) {
+    tile<T, M, 1, 1>(depth, left, left_apart, panel, added, added_apart, out, out_apart);
+    return;
+  }
   alignas(kBytes) T whole[M * W];
-  for (int m = 0; m < M; m++)
-    for (int64_t j = 0; j < W; j++) whole[m * W + j] = added && j < used ? added[m * added_apart + j] : T(0);
-  if (used <= kLanes<T>)
-    tile<T, M, 1, 1>(depth, left, left_apart, panel, whole, W, whole, W);
+  if (added) {
+    std::memset(whole, 0, sizeof whole);
+    for (int m = 0; m < M; m++) std::memcpy(whole + m * W, added + m * added_apart, used * sizeof(T));
+  }
+  const T* const before = added ? whole : nullptr;
+  if (used < kLanes<T>)
+    tile<T, M, 1, 1>(depth, left, left_apart, panel, before, W, whole, W);
   else
-    tile<T, M, 1, kVectors>(depth, left, left_apart, panel, whole, W, whole, W);
-  for (int m = 0; m < M; m++)
-    for (int64_t j = 0; j < used; j++) out[m * out_apart + j] = whole[m * W + j];
+    tile<T, M, 1, kVectors>(depth, left, left_apart, panel, before, W, whole, W);
+  for (int m = 0; m < M; m++) std::memcpy(out + m * out_apart, whole + m * W, used * sizeof(T));
 }
 
 // M rows by the panels from `begin` to `end`.

@@ -1,0 +1,131 @@
+"""Runs kernels of the CUDA loop emitter on a CPU: their text as it is, with all threads as fibers of one process."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from unspool.engine.emit import registry
+from unspool.engine.emit.cpp.libraries.build import Build
+from unspool.engine.emit.cuda.loop.printer import kernel
+from unspool.engine.emit.cuda.loop.running import CudaLoop
+from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling
+from unspool.engine.emit.protocol import CoreEmitter
+from unspool.engine.ir.core import Core
+from unspool.engine.reasons import Reason
+
+ROOM = Path(__file__).parent
+ENTRY = """
+extern "C" __attribute__((visibility("default")))
+void entry(const unspool::Runtime* runtime, const void* chunk) {
+  unspool::runtime = runtime;
+  core(*static_cast<const unspool::Chunk*>(chunk));
+}
+"""
+
+
+class EmulatedError(RuntimeError):
+    """A launch that went wrong."""
+
+
+@cache
+def _runtime() -> Any:
+    return Build.of((ROOM / "runtime.h").read_text() + (ROOM / "runtime.cpp").read_text()).library().unspool_emulate
+
+
+@cache
+def _primitives() -> str:
+    return (ROOM / "runtime.h").read_text() + (ROOM / "device.h").read_text()
+
+
+class Emulated:
+    """A machine without a GPU.
+
+    Args:
+        seed: draws the order in which threads run.
+        tick: nanoseconds that pass whenever a thread looks at the clock.
+        withheld: how many blocks, the last ones, never run.
+        blocks: how many blocks there can be at the same time.
+        shared_bytes: shared memory of a block.
+    """
+
+    device = torch.device("cpu")
+
+    def __init__(
+        self, seed: int = 1, tick: int = 0, withheld: int = 0, blocks: int = 64, shared_bytes: int = 227 * 1024
+    ) -> None:
+        self.seed, self.tick, self.withheld, self.launches = seed, tick, withheld, 0
+        self._blocks, self._shared_bytes = blocks, shared_bytes
+
+    def limits(self) -> Limits:
+        return Limits(self._blocks, self._shared_bytes)
+
+    def compile(self, text: kernel.KernelText) -> Build:
+        build = Build.of(text.text(_primitives()) + ENTRY)
+        build.library()
+        return build
+
+    def resident(self, kernel: Build, threads: int, shared_bytes: int) -> int:
+        return self._blocks
+
+    def launch(
+        self, kernel: Build, chunk: Sequence[int], blocks: int, threads: int, shared_bytes: int, *, together: bool
+    ) -> None:
+        told, message = array("q", chunk), ctypes.create_string_buffer(4096)
+        numbers = [
+            ctypes.c_int64(each) for each in (blocks, threads, shared_bytes, self.withheld, self.seed, self.tick)
+        ]
+        self.launches += 1
+        _runtime()(
+            kernel.library().entry, ctypes.c_void_p(told.buffer_info()[0]), *numbers, message, ctypes.c_int64(4096)
+        )
+        if message.value:
+            raise EmulatedError(message.value.decode())
+
+    def numbers(self, numbers: Sequence[int]) -> Tensor:
+        return torch.tensor(list(numbers))
+
+    def trouble(self) -> Tensor:
+        return torch.zeros(5, dtype=torch.int64)
+
+
+class EmulatedEmitter(CoreEmitter):
+    """The CUDA loop emitter, on a CPU."""
+
+    name = "emulated"
+
+    def __init__(self, machine: Emulated, tiling: Tiling | None = None) -> None:
+        self.machine, self.tiling = machine, tiling
+        self.cores: list[Core] = []
+
+    def refusal(self, device: torch.device) -> Reason | None:
+        return None
+
+    def cost(self, core: Core) -> float:
+        return 0.0
+
+    def core(self, core: Core, device: torch.device) -> CudaLoop:
+        self.cores.append(core)
+        return CudaLoop(core, self.machine, self.tiling)
+
+
+@contextmanager
+def emulated(machine: Emulated | None = None, tiling: Tiling | None = None) -> Iterator[EmulatedEmitter]:
+    """Cores run in the emulator in here, and nothing else but the interpreter."""
+    emitter = EmulatedEmitter(machine or Emulated(), tiling)
+    registry.register(emitter)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("UNSPOOL_EMIT", emitter.name)
+            yield emitter
+    finally:
+        registry.unregister(emitter.name)

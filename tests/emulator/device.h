@@ -1,0 +1,153 @@
+// The primitives of unspool's kernels (emit/cuda/loop/native/device.h) on a CPU: the very text of a kernel runs here.
+// Threads are the fibers of runtime.cpp.
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define __device__
+#define __forceinline__ inline
+#define UNSPOOL_DEVICE inline
+#define UNSPOOL_KERNEL static void
+#pragma GCC optimize("O1")
+
+namespace unspool {
+
+static const Runtime* runtime;
+
+
+constexpr double infinity = __builtin_huge_val(), not_a_number = __builtin_nan("");
+
+template <typename To, typename From> inline To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From), "as many bits");
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  bfloat16(float x) {
+    const uint32_t all = bits_as<uint32_t>(x);
+    bits = x != x ? 0x7FFF : (all + 0x7FFF + (all >> 16 & 1)) >> 16;
+  }
+  operator float() const { return bits_as<float>(uint32_t(bits) << 16); }
+};
+struct float16 {
+  unsigned short bits;
+  float16() = default;
+  float16(float x) : bits(bits_as<unsigned short>(_Float16(x))) {}
+  operator float() const { return float(bits_as<_Float16>(bits)); }
+};
+
+struct alignas(16) Four {
+  uint32_t x, y, z, w;
+};
+struct alignas(16) Two {
+  uint64_t x, y;
+};
+
+inline int thread() { return runtime->running->thread; }
+inline int block() { return runtime->running->block; }
+inline char* shared_memory() { return runtime->running->shared; }
+
+// -- meeting ----------------------------------------------------------------------------------------------------------
+
+inline void sync_block() { runtime->sync_block(); }
+
+// Lanes meet with what they are given; the last one computes for all.
+template <typename Given, void (*compute)(Given**)> inline void meet(const char* kind, Given& own) {
+  runtime->meet(kind, &own, [](void** all) { compute(reinterpret_cast<Given**>(all)); });
+}
+inline void nothing(int**) {}
+inline void sync_warp() {
+  int none = 0;
+  meet<int, nothing>("sync_warp", none);
+}
+inline void find_any(bool** given) {
+  bool found = false;
+  for (int lane = 0; lane < kLanes; lane++) found |= *given[lane];
+  for (int lane = 0; lane < kLanes; lane++) *given[lane] = found;
+}
+inline bool any(bool flag) {
+  meet<bool, find_any>("any", flag);
+  return flag;
+}
+template <typename T> struct Shuffled {
+  T value, result;
+  int by;
+};
+template <typename T> inline void cross(Shuffled<T>** given) {
+  for (int lane = 0; lane < kLanes; lane++) given[lane]->result = given[lane ^ given[lane]->by]->value;
+}
+template <typename T> inline void shift(Shuffled<T>** given) {
+  for (int lane = 0; lane + given[lane]->by < kLanes; lane++) given[lane]->result = given[lane + given[lane]->by]->value;
+}
+template <typename T> inline T shuffle_xor(T x, int mask) {
+  Shuffled<T> own{x, x, mask};
+  meet<Shuffled<T>, cross<T>>("shuffle_xor", own);
+  return own.result;
+}
+template <typename T> inline T shuffle_down(T x, int by) {
+  Shuffled<T> own{x, x, by};
+  meet<Shuffled<T>, shift<T>>("shuffle_down", own);
+  return own.result;
+}
+
+// -- words ------------------------------------------------------------------------------------------------------------
+
+template <typename T> inline void peek(const void* from, T& v) { memcpy(&v, from, sizeof v); }
+template <typename T> inline void poke(void* to, T v) {
+  T before;
+  memcpy(&before, to, sizeof before);
+  if (before != T(~T(0))) runtime->fail("a word is written twice");
+  memcpy(to, &v, sizeof v);
+  runtime->posted();
+}
+inline void pause(const char* what) { runtime->pause(what); }
+inline uint64_t nanoseconds() { return runtime->nanoseconds(); }
+inline bool claim(int64_t* word) {
+  const bool first = *word == 0;
+  *word = 1;
+  return first;
+}
+inline int64_t look(const int64_t* word) { return *word; }
+
+// -- tensor cores -----------------------------------------------------------------------------------------------------
+
+struct Fragments {
+  float* d;
+  const uint32_t* a;
+  uint32_t b[2];
+};
+// How many terms there are, how many are in a register, and which of these is wanted.
+template <typename T> struct Terms {
+  static constexpr int depth = 16, each = 2;
+  static float take(uint32_t both, int which) {
+    T half;
+    half.bits = (unsigned short)(both >> 16 * which);
+    return half;
+  }
+};
+template <> struct Terms<float> {
+  static constexpr int depth = 8, each = 1;
+  static float take(uint32_t bits, int) { return bits_as<float>(bits & ~0x1FFFu); }  // TF32
+};
+template <typename T> inline void multiply_fragments(Fragments** given) {
+  using How = Terms<T>;
+  for (int row = 0; row < 16; row++)
+    for (int column = 0; column < 8; column++) {
+      float& sum = given[row % 8 * 4 + column / 2]->d[row / 8 * 2 + column % 2];
+      for (int k = 0; k < How::depth; k++) {
+        const int t = k / How::each % 4, high = k / (4 * How::each);
+        const float left = How::take(given[row % 8 * 4 + t]->a[high * 2 + row / 8], k % How::each);
+        sum += left * How::take(given[column * 4 + t]->b[high], k % How::each);
+      }
+    }
+}
+template <typename T> inline void mma(T, float* d, const Four& a, uint32_t b0, uint32_t b1) {
+  Fragments own{d, &a.x, {b0, b1}};
+  meet<Fragments, multiply_fragments<T>>("mma", own);
+}
+
+}  // namespace unspool

@@ -1,0 +1,268 @@
+"""Kernels of the CUDA loop emitter, run by an emulator: every interleaving gives the plain loop's numbers."""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests import test_convolutions as geometries
+from tests.comparison import CERTAIN, check, engine_loop, plain_loop, results, shared, wanting_gradients
+from tests.drawn_cells import DrawnCell
+from tests.emitting import assert_equals_interpreter, difference, interpreter
+from tests.emulator import Emulated, emulated
+from tests.emulator.cells import UNITS, problem
+from tests.profiles import cases
+from unspool import Checkpoint, Recompute, cell, dynamic_rnn, explain
+from unspool.engine.emit import registry
+from unspool.engine.emit.cuda.loop.division import Units
+from unspool.engine.emit.cuda.loop.printer import kernel
+from unspool.engine.emit.cuda.loop.running import CudaLoop
+from unspool.engine.emit.cuda.loop.tiles import Tiling
+from unspool.engine.emit.protocol import Chunk
+from unspool.engine.execute.counts import Counts
+from unspool.engine.fallbacks import PerformanceWarning
+from unspool.structure import map_structure
+
+UNPLANNED = ("branching", "clockwork")
+LENGTHS = [4, 0, 2]
+
+
+def reasons(own: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> set[str | None]:
+    """Why the emulator does not run a cell, forwards and backwards; None where it does."""
+    found = explain(own, inputs, lengths, state, dtype)
+    assert found.planned, found.reason
+    parts = [each for each in (found.forward, found.again, found.backward) if each is not None]
+    return {dict(each.passed_over).get("emulated") for each in parts}
+
+
+# -- whole rows in one block -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [each for each in CERTAIN if each not in UNPLANNED])
+def test_blocks_of_whole_rows_equal_the_plain_loop(name: str) -> None:
+    own, dtype, inputs, state = shared(name)
+    lengths = [7, 0, 3, 3, 1]
+    with emulated(Emulated(seed=len(name)), Tiling(rows=2, warps=2)) as emitter:
+        assert reasons(own, inputs, lengths, state, dtype) == {None}
+        check(own, dtype, lengths, inputs, state)
+        assert emitter.machine.launches == 2
+
+
+def test_convolutions_of_drawn_geometries_are_torchs() -> None:
+    draw = random.Random(5)
+    torch.manual_seed(0)
+    for seed in range(cases(6, 60)):
+        geometry = geometries.drawn(draw)
+        image, *weights = given = geometry.arguments(rows=3)
+        expected = torch.ops.aten.convolution.default(*given)
+        core, more = geometries.core_of(geometry, given, expected), torch.randn_like(expected)
+        loop = CudaLoop(core, Emulated(seed=seed), Tiling(rows=2, warps=1))
+        shared = loop.prepare([each for each in weights[:2] if each is not None])
+        _, (found,) = loop(shared, Chunk(Counts([2, 1]), [image, more], ()))
+        # In float32, up to a thousand terms are added one after another.
+        assert difference(found, expected + more) <= (1e-12 if geometry.dtype is torch.float64 else 5e-6), geometry
+
+
+def test_what_has_no_kernel_says_why() -> None:
+    def spectrum(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        new = torch.tanh(x + torch.fft.rfft(h, dim=1).abs().sum(1, keepdim=True))
+        return new, new
+
+    own = cell(spectrum, state_size=4, output_size=4)
+    with emulated():
+        found = reasons(own, torch.randn(2, 3, 4), None, torch.zeros(2, 4), torch.float32)
+    assert found == {"aten._fft_r2c.default has no compiled form"}
+
+
+def test_what_does_not_fit_in_shared_memory_is_in_scratch() -> None:
+    own, dtype, inputs, state = shared("ntm")
+    with emulated(Emulated(shared_bytes=256), Tiling(rows=2, warps=1, shared_bytes=256)):
+        assert "chunk.scratch" in explain(own, inputs, None, state, dtype).forward.source
+        check(own, dtype, [7, 0, 3, 3, 1], inputs, state)
+
+
+# -- units divided among blocks ----------------------------------------------------------------------------------------
+
+HALVED = ["lstm", "gru", "rnn", "peepholes and projection", "layer norms"]
+DIVIDED = Tiling(Units(UNITS, 16), rows=8, warps=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "tiling"),
+    [
+        ("lstm", torch.float64, DIVIDED),
+        ("lstm", torch.float32, Tiling(Units(UNITS, 8), rows=8, warps=3)),
+        ("lstm", torch.float64, Tiling(Units(UNITS, 16), rows=8, warps=2, kept="shared")),
+        ("gru", torch.float64, Tiling(Units(UNITS, 8), rows=8, warps=1)),
+        ("gru", torch.float32, Tiling(Units(UNITS, 16), rows=8, warps=2, kept="memory")),
+        ("rnn", torch.float64, Tiling(Units(UNITS, 8), rows=8, warps=4)),
+        ("peepholes and projection", torch.float64, Tiling(Units(UNITS // 2, 8), rows=8, warps=2)),
+        ("layer norms", torch.float32, DIVIDED),
+        ("two layers", torch.float64, DIVIDED),
+        ("architecture search", torch.float32, DIVIDED),
+        ("matrix memory", torch.float32, Tiling(Units(UNITS, 8), rows=8, warps=2)),
+        ("product plus product", torch.float64, DIVIDED),
+    ],
+)
+def test_divided_units_equal_the_plain_loop(name: str, dtype: torch.dtype, tiling: Tiling) -> None:
+    own, inputs, state = problem(name, dtype)
+    with emulated(tiling=tiling):
+        assert reasons(own, inputs, LENGTHS, state, dtype) == {None}
+        check(own, dtype, LENGTHS, inputs, state)
+
+
+@pytest.mark.parametrize("name", HALVED)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_halves_are_as_near_to_float64_as_their_rounding(name: str, dtype: torch.dtype) -> None:
+    own, inputs, state = problem(name, dtype)
+    units = UNITS // 2 if "projection" in name else UNITS
+    with emulated(tiling=Tiling(Units(units, 8), rows=8, warps=2)):
+        assert reasons(own, inputs, LENGTHS, state, dtype) == {None}
+        found = results(engine_loop, own, dtype, LENGTHS, inputs, state)
+    wide = torch.float64
+    exact = [wanting_gradients(map_structure(lambda leaf: leaf.to(wide), each)) for each in (inputs, state)]
+    expected = results(plain_loop, copy.deepcopy(own).to(wide), wide, LENGTHS, *exact)
+    # A number is rounded to 8 or 11 bits wherever it is stored: a few times from the first step to the last.
+    limit = {torch.bfloat16: 1.5e-2, torch.float16: 2e-3}[dtype]
+    for key, value in expected.items():
+        off = (found[key].to(wide) - value).norm() / value.norm()
+        assert off < limit, f"{key} differs by {off}"
+
+
+def test_tf32_products_have_eleven_bits() -> None:
+    own, inputs, state = problem("lstm", torch.float32)
+    expected = results(plain_loop, own, torch.float32, LENGTHS, inputs, state)
+    with emulated(tiling=Tiling(Units(UNITS, 16), rows=8, warps=2, tf32=True)):
+        found = results(engine_loop, own, torch.float32, LENGTHS, inputs, state)
+    for key, value in expected.items():
+        off = ((found[key] - value).norm() / value.norm()).item()
+        assert off < 2e-3
+        if key == "outputs 0":
+            assert off > 1e-6  # they are not exact
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_results_are_the_same_bits_in_any_order(seed: int) -> None:
+    own, inputs, state = problem("layer norms", torch.float32)
+    found = []
+    for each in (0, seed + 1):
+        with emulated(Emulated(seed=each), DIVIDED):
+            found.append(results(engine_loop, own, torch.float32, LENGTHS, inputs, state))
+    assert all(torch.equal(found[0][key], found[1][key]) for key in found[0])
+
+
+def test_rows_that_do_not_fit_at_once_run_one_after_another() -> None:
+    own, inputs, state = problem("gru", torch.float32, batch=18)
+    lengths = [4, 0, 2, *[3] * 15]
+    with emulated(Emulated(blocks=2), DIVIDED) as emitter:
+        check(own, torch.float32, lengths, inputs, state)
+        assert emitter.machine.launches == 6  # forward and backward, eight rows a launch
+
+
+def test_blocks_that_do_not_fit_are_refused() -> None:
+    own, inputs, state = problem("gru", torch.float32)
+    with emulated(Emulated(blocks=1), DIVIDED), pytest.warns(UserWarning, match="2 blocks have a row together, and 1"):
+        dynamic_rnn(own, inputs, LENGTHS, state, torch.float32)
+
+
+def test_a_nan_with_the_empty_pattern_is_handed_on_as_another() -> None:
+    own, inputs, state = problem("rnn", torch.float32)
+    state = torch.full_like(state, torch.nan).view(torch.int32).fill_(-1).view(torch.float32)
+    with emulated(tiling=DIVIDED):
+        outputs, final = dynamic_rnn(own, inputs, None, state, torch.float32)
+    assert outputs.isnan().all()
+    assert final.isnan().all()
+
+
+def test_the_source_is_the_kernel_with_the_lines_of_the_cell() -> None:
+    own, inputs, state = problem("lstm", torch.bfloat16)
+    with emulated(tiling=DIVIDED):
+        source = explain(own, inputs, None, state, torch.bfloat16).forward.source
+    assert "UNSPOOL_KERNEL core" in source
+    assert "unspool::TensorProduct<unspool::bfloat16, 32, 4, 8, 2, unspool::Kept::registers>" in source
+    assert "// c = c * torch.sigmoid(f + self.forget_bias)" in source
+
+
+@pytest.mark.drawn
+@pytest.mark.parametrize("seed", range(cases(8, 200)))
+def test_drawn_cells_equal_the_interpreter(seed: int) -> None:
+    torch.manual_seed(seed)
+    own = DrawnCell(seed, operations=4 + seed % 7)
+    inputs = wanting_gradients([torch.randn(4, 3, *shape, dtype=torch.float64) for shape in own.input_shapes])
+    state = wanting_gradients([torch.randn(4, *shape, dtype=torch.float64) for shape in own.state_shapes])
+    told = (own, torch.float64, [3, 0, 2, 1], inputs, state)
+    with interpreter():
+        expected = results(engine_loop, *told, optional=True)
+    with emulated(Emulated(seed=seed), Tiling(rows=1 + seed % 3, warps=1 + seed % 2)), warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerformanceWarning)  # of what has no compiled form
+        found = results(engine_loop, *told, optional=True)
+    found = {key: value for key, value in found.items() if value is not None}
+    assert_equals_interpreter(found, {key: value for key, value in expected.items() if value is not None})
+
+
+@pytest.mark.parametrize("memory", [Recompute(), Checkpoint(every=2)])
+def test_every_policy_has_kernels(memory: Any) -> None:
+    own, inputs, state = problem("gru", torch.float64)
+
+    def run(own: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
+        return dynamic_rnn(own, inputs, lengths, state, dtype, memory=memory)
+
+    with emulated(tiling=DIVIDED):
+        check(own, torch.float64, LENGTHS, inputs, state, run=run)
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_waiting_ends_with_an_error_that_names_the_cell() -> None:
+    own, inputs, state = problem("rnn", torch.float32)
+    machine = Emulated(tick=10**10, withheld=1)
+    with emulated(machine, DIVIDED), pytest.warns(RuntimeWarning, match="loop of .* waited for another block"):
+        dynamic_rnn(own, inputs, None, state, torch.float32)
+
+
+def test_indices_out_of_range_are_errors() -> None:
+    def looks_up(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        new = torch.tanh(x + h)
+        return new, new.gather(1, torch.full_like(new, 4, dtype=torch.int64))
+
+    own = cell(looks_up, state_size=4, output_size=4)
+    with emulated(), pytest.raises((IndexError, RuntimeError), match="out of bounds"):
+        dynamic_rnn(own, torch.randn(2, 3, 4), dtype=torch.float32)
+
+
+def test_threads_that_do_not_meet_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, inputs, state = problem("gru", torch.float32)
+    with monkeypatch.context() as patch, emulated(tiling=DIVIDED):
+        patch.setattr(kernel, "meetings", lambda parts: [False] * len(parts))
+        with pytest.raises(AssertionError, match="are not close"):
+            check(own, torch.float32, LENGTHS, inputs, state)
+
+
+def test_a_deadlock_says_who_waits_where() -> None:
+    own, inputs, state = problem("rnn", torch.float32)
+    stuck = "nobody can go on: .* threads of block 0 for state_0"
+    with emulated(Emulated(withheld=1), DIVIDED), pytest.warns(RuntimeWarning, match=stuck):
+        dynamic_rnn(own, inputs, None, state, torch.float32)
+
+
+def test_it_serves_only_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, inputs, state = problem("rnn", torch.float32)
+    monkeypatch.delenv("UNSPOOL_EMIT", raising=False)
+    with emulated() as emitter:
+        dynamic_rnn(own, inputs, None, state, torch.float32)
+        core, *_ = emitter.cores
+    cuda = torch.device("cuda")
+    monkeypatch.delenv("UNSPOOL_EMIT", raising=False)
+    found, refused = registry.candidates(core, cuda, None)
+    assert "cuda-loop" not in [each.name for each in found]
+    assert str(refused["cuda-loop"]) == "it has not been measured yet; UNSPOOL_EMIT=cuda-loop asks for it"
+    monkeypatch.setenv("UNSPOOL_EMIT", "cuda-loop")
+    found, _ = registry.candidates(core, cuda, "cuda-loop")
+    assert found[0].name == "cuda-loop"

@@ -1,0 +1,157 @@
+"""How the CUDA loop emitter divides cores: its cost model beside measurements, and what NVRTC makes of kernels."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from tests.comparison import shared
+from tests.emulator import emulated
+from tests.emulator.cells import MAKE
+from unspool import dynamic_rnn, explain
+from unspool.engine.emit.cuda.loop.division import Units
+from unspool.engine.emit.cuda.loop.driver import compiled
+from unspool.engine.emit.cuda.loop.lowered import Lowered, lower
+from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
+from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling, estimate, registers, tilings
+from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.ir.core import Core
+from unspool.engine.reasons import Code
+
+H200 = Limits(processors=132, shared_bytes=227 * 1024)
+
+MEASURED = {
+    # rows, units: (units and rows a block, warps, microseconds a step) of the forward loop and of the adjoint
+    (16, 128): ((16, 8, 4, 0.80), (32, 8, 8, 0.67)),
+    (64, 256): ((16, 8, 8, 1.16), (32, 8, 8, 1.58)),
+    (64, 512): ((32, 8, 8, 1.74), (32, 8, 16, 2.26)),
+    (16, 768): ((16, 8, 8, 1.67), (16, 8, 16, 2.08)),
+    (16, 1024): ((16, 8, 8, 1.93), (16, 8, 16, 2.45)),
+    (64, 1024): ((16, 32, 8, 3.6), (16, 32, 16, 6.6)),
+    (1, 512): ((16, 8, 8, 1.04), (16, 8, 16, 0.87)),
+    (256, 256): ((32, 16, 8, 2.2), (32, 16, 8, 2.2)),
+}
+"""An LSTM in bfloat16 on an H200, by the prototype of these kernels."""
+
+
+@cache
+def cores(name: str, units: int, dtype: torch.dtype) -> tuple[Core, Core]:
+    """The forward core of a cell, and its adjoint."""
+    own: Any = MAKE[name](units).to(dtype)
+    with emulated(tiling=Tiling(rows=1, warps=1)) as emitter:
+        outputs, _ = dynamic_rnn(own, torch.zeros(1, 1, 4, dtype=dtype), dtype=dtype)
+        outputs.sum().backward()
+    return emitter.cores[0], emitter.cores[-1]
+
+
+@cache
+def lowered(units: int, which: int) -> Lowered:
+    return lower(cores("lstm", units, torch.bfloat16)[which])
+
+
+CASES = [(rows, units, which) for rows, units in MEASURED for which in range(2)]
+
+
+@pytest.mark.parametrize(("rows", "units", "which"), CASES)
+def test_estimates_are_within_half_of_what_was_measured(rows: int, units: int, which: int) -> None:
+    each, height, warps, time = MEASURED[rows, units][which]
+    found = estimate(lowered(units, which), Tiling(Units(units, each), height, warps), rows, H200)
+    assert time / 1.5 < found < time * 1.5
+
+
+@pytest.mark.parametrize(("rows", "units", "which"), CASES)
+def test_the_tiling_that_is_chosen_is_not_thought_slower_than_the_one_measured(
+    rows: int, units: int, which: int
+) -> None:
+    each, height, warps, _ = MEASURED[rows, units][which]
+    own = lowered(units, which)
+    best = tilings(own, rows, H200)[0]
+    assert best.units is not None
+    KernelText(own, best)  # can be printed
+    assert estimate(own, best, rows, H200) <= estimate(own, Tiling(Units(units, each), height, warps), rows, H200)
+
+
+def test_small_cells_have_whole_rows_in_a_block() -> None:
+    assert tilings(lowered(32, 0), 8, H200)[0].units is None
+    assert lower(cores("rnn", 32, torch.float32)[0]).products
+    assert tilings(lower(cores("rnn", 32, torch.float32)[0]), 8, H200)[0].units is None
+
+
+def test_fewer_processors_have_wider_blocks() -> None:
+    wide = tilings(lowered(512, 0), 8, Limits(processors=8, shared_bytes=227 * 1024))[0]
+    assert wide.units is None or wide.units.tiles <= 8
+
+
+# -- what NVRTC makes of them ------------------------------------------------------------------------------------------
+
+
+def binary(text: KernelText, architecture: str) -> bytes:
+    try:
+        return compiled(text.text(), architecture)
+    except CannotEmitError as error:
+        if error.reason.code is Code.NO_COMPILER:
+            pytest.skip(str(error))
+        raise
+
+
+def used(cubin: bytes) -> tuple[int, int]:
+    """Registers of a thread, and bytes of its stack, where it keeps those that there are too few of."""
+    (sections,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, sections + k * size) for k in range(count)]
+    found: dict[int, int] = {}
+    for each in headers:
+        start = headers[names][4] + each[0]
+        if cubin[start : cubin.index(b"\0", start)] != b".nv.info":
+            continue
+        at, end = each[4], each[4] + each[5]
+        while at < end:
+            form, attribute, length = struct.unpack_from("<BBH", cubin, at)
+            if form == 4:  # an attribute of a function: which one, and a number
+                found[attribute] = struct.unpack_from("<I", cubin, at + 8)[0]
+            at += 4 + (length if form == 4 else 0)
+    return found[0x2F], found[0x11]
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize(("name", "dtype"), [("gru", torch.bfloat16), ("layer norms", torch.float32)])
+@pytest.mark.parametrize("units", [None, Units(32, 8)])
+def test_kernels_compile_without_a_device(
+    name: str, dtype: torch.dtype, units: Units | None, architecture: str
+) -> None:
+    for core in cores(name, 32, dtype):
+        _, stack = used(binary(KernelText(lower(core), Tiling(units, 8, 4)), architecture))
+        assert stack == 0
+
+
+@pytest.mark.parametrize("name", ["ntm", "top_k", "dict_state_dtypes", "conv_lstm", "attention_memory"])
+def test_kernels_of_all_kinds_of_statements_compile(name: str) -> None:
+    own, dtype, inputs, state = shared(name)
+    with emulated(tiling=Tiling(rows=2, warps=2)) as emitter:
+        explain(own, inputs, None, state, dtype)
+    assert len(emitter.cores) == 2
+    for core in emitter.cores:
+        binary(KernelText(lower(core), Tiling(rows=2, warps=2)), "sm_80")
+
+
+@pytest.mark.parametrize(("rows", "units", "which"), [(64, 512, 0), (16, 768, 0), (64, 256, 1), (16, 1024, 1)])
+def test_kernels_have_the_registers_that_the_model_says(rows: int, units: int, which: int) -> None:
+    each, height, warps, _ = MEASURED[rows, units][which]
+    own, tiling = lowered(units, which), Tiling(Units(units, each), height, warps, shared_bytes=227 * 1024)
+    found, stack = used(binary(KernelText(own, tiling), "sm_90"))
+    most = min(255, 65536 // (32 * warps))
+    assert found <= most
+    assert abs(found - min(most, registers(own, tiling))) <= 16
+    assert stack <= 32  # a few addresses
+
+
+def test_a_text_that_is_refused_is_an_error_with_its_line() -> None:
+    try:
+        with pytest.raises(CannotEmitError, match=r"NVRTC failed: core.cu\(1\): error: "):
+            compiled("nonsense;", "sm_90")
+    except CannotEmitError as error:
+        pytest.skip(str(error))

@@ -1,0 +1,72 @@
+"""A core as stages that kernels are printed from: what is emitted is written and never read, states are stored last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.stages.lowering import decides, is_added_up, lower_instruction
+from unspool.engine.emit.stages.passes import Pass, Stage, arrange
+from unspool.engine.emit.stages.row import Row
+from unspool.engine.emit.stages.scratch import Home
+from unspool.engine.emit.stages.statements import Product
+from unspool.engine.emit.stages.strided import Buffer, Place, Ref
+from unspool.engine.ir.core import Core
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What a step of one row does.
+
+    Args:
+        stages: products of all rows, and passes between them.
+        carried: the buffers of what is carried.
+        changed: which of these a step changes; others are only read.
+        home: which scratch is memory.
+    """
+
+    stages: Sequence[Stage]
+    carried: Sequence[Buffer]
+    changed: frozenset[Buffer]
+    home: Home
+
+    @property
+    def products(self) -> list[Product]:
+        """All of them, in order."""
+        return [each for stage in self.stages if not isinstance(stage, Pass) for each in stage]
+
+
+def lower(core: Core) -> Lowered:
+    """The stages of a core.
+
+    Raises:
+        CannotEmitError: if it has an instruction with no compiled form.
+    """
+    if any(is_added_up(each) for each in core.instructions):
+        raise CannotEmitError("a sum over rows in the middle of the loop")
+    row = Row(core.instructions, (*core.new_carried, *core.emitted), rounds=decides(core.instructions))
+    groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
+    given = {place: [row.give(value, place, k) for k, value in enumerate(group)] for place, group in groups.items()}
+    for each in core.instructions:
+        lower_instruction(row, each)
+    row.finish()
+    for k, value in enumerate(core.emitted):
+        ref = row.ref(value)
+        front = ref.permute([value.axis, *(dim for dim in range(len(ref.shape)) if dim != value.axis)])
+        buffer = Buffer(f"{value.name}_out{k}", value.dtype, ref.size, Place.EMITTED, k)
+        row.copy(front, Ref.whole(buffer, front.shape))
+    stores: list[tuple[Ref, Ref]] = []
+    for old, new in zip(core.carried, core.new_carried, strict=True):
+        target = row.ref(old)
+        if not target.is_whole:
+            raise CannotEmitError(f"{old.name} is carried with its rows not in front")
+        ref = row.constant(0, old.dtype, target.shape) if new is None else row.ref(new)
+        if ref == target:
+            continue
+        if ref.root().buffer.place is Place.CARRIED:
+            ref = row.copy(ref)  # two states may change places
+        stores.append((target, ref))
+    stages = arrange(row.statements, stores, sums_in_place=False)
+    changed = frozenset(target.buffer for target, _ in stores)
+    return Lowered(stages, [ref.buffer for ref in given[Place.CARRIED]], changed, Home(stages))

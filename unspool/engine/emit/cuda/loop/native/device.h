@@ -1,0 +1,121 @@
+// The primitives that kernels of loops are written with, by PTX: nothing else in them is CUDA's alone.
+// Every primitive with "all lanes" in its comment has to be reached by all lanes of a warp together.
+#pragma once
+
+#define UNSPOOL_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, 1)
+#define UNSPOOL_DEVICE __device__ __forceinline__
+
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long int64_t;
+typedef unsigned long uint64_t;
+
+namespace unspool {
+
+constexpr double infinity = __builtin_bit_cast(double, 0x7FF0000000000000ull);
+constexpr double not_a_number = __builtin_bit_cast(double, 0x7FF8000000000000ull);
+
+// Halves: stored as such, computed with as float.
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  UNSPOOL_DEVICE bfloat16(float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
+  UNSPOOL_DEVICE operator float() const { return __uint_as_float(uint32_t(bits) << 16); }
+};
+struct float16 {
+  unsigned short bits;
+  float16() = default;
+  UNSPOOL_DEVICE float16(float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
+  UNSPOOL_DEVICE operator float() const {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+  }
+};
+
+template <typename To, typename From> UNSPOOL_DEVICE To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From), "as many bits");
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+// -- who and where ----------------------------------------------------------------------------------------------------
+
+UNSPOOL_DEVICE int thread() { return threadIdx.x; }
+UNSPOOL_DEVICE int block() { return blockIdx.x; }
+UNSPOOL_DEVICE char* shared_memory() {
+  extern __shared__ __align__(16) char memory[];
+  return memory;
+}
+
+// -- meeting ----------------------------------------------------------------------------------------------------------
+
+UNSPOOL_DEVICE void sync_block() { __syncthreads(); }
+UNSPOOL_DEVICE void sync_warp() { __syncwarp(); }                       // all lanes
+UNSPOOL_DEVICE bool any(bool flag) { return __any_sync(~0u, flag); }    // all lanes
+template <typename T> UNSPOOL_DEVICE T shuffle_xor(T x, int mask) { return __shfl_xor_sync(~0u, x, mask); }  // all lanes
+template <typename T> UNSPOOL_DEVICE T shuffle_down(T x, int by) { return __shfl_down_sync(~0u, x, by); }    // all lanes
+
+// -- words: memory that other blocks write while it is read -----------------------------------------------------------
+
+struct alignas(16) Four {
+  uint32_t x, y, z, w;
+};
+struct alignas(16) Two {
+  uint64_t x, y;
+};
+UNSPOOL_DEVICE void peek(const void* from, Four& v) {
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
+}
+UNSPOOL_DEVICE void peek(const void* from, Two& v) {
+  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(from) : "memory");
+}
+UNSPOOL_DEVICE void peek(const void* from, uint32_t& v) {
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+}
+UNSPOOL_DEVICE void peek(const void* from, uint64_t& v) {
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
+}
+UNSPOOL_DEVICE void poke(void* to, uint32_t v) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
+}
+UNSPOOL_DEVICE void poke(void* to, uint64_t v) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory");
+}
+// Whoever waits says so, and where; it may be asked for the time.
+UNSPOOL_DEVICE void pause(const char*) {}
+UNSPOOL_DEVICE uint64_t nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+UNSPOOL_DEVICE bool claim(int64_t* word) {  // whether this thread was the first
+  return atomicCAS((unsigned long long*)word, 0ull, 1ull) == 0ull;
+}
+UNSPOOL_DEVICE int64_t look(const int64_t* word) { return *(const volatile int64_t*)word; }
+
+// -- tensor cores: d += a b, all lanes --------------------------------------------------------------------------------
+
+UNSPOOL_DEVICE void mma(bfloat16, float* d, const Four& a, uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+UNSPOOL_DEVICE void mma(float16, float* d, const Four& a, uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+// float as TF32, eight terms at a time.
+UNSPOOL_DEVICE void mma(float, float* d, const Four& a, uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+}  // namespace unspool

@@ -1,0 +1,214 @@
+// Products of rows with a matrix that all rows share. Written with device.h and steps.h alone.
+#pragma once
+
+namespace unspool {
+
+// Where a block keeps its part of a matrix between steps.
+enum class Kept { registers, shared, memory };
+
+// Sums of the terms of all warps, in order.
+template <int warps, typename T> UNSPOOL_DEVICE T total(const T* part, int apart) {
+  T sum = part[0];
+#pragma unroll
+  for (int w = 1; w < warps; w++) sum += part[w * apart];
+  return sum;
+}
+
+// out = left @ matrix + added for rows of one block, all of it: a thread has columns. Distances are counted in elements.
+template <int depth, int width, typename Sum, typename L, typename M, typename A, typename O>
+UNSPOOL_DEVICE void multiply_rows(int rows, const L* left, int left_apart, const M* matrix, const A* added,
+                                  int64_t added_apart, O* out, int out_apart) {
+  constexpr int kRows = 4;
+  for (int column = thread(); column < width; column += THREADS)
+    for (int first = 0; first < rows; first += kRows) {
+      Sum sums[kRows] = {};
+#pragma unroll 4
+      for (int k = 0; k < depth; k++) {
+        const Sum factor = Sum(matrix[(int64_t)k * width + column]);
+#pragma unroll
+        for (int q = 0; q < kRows; q++)
+          sums[q] += Sum(left[(first + q < rows ? first + q : first) * left_apart + k]) * factor;
+      }
+#pragma unroll
+      for (int q = 0; q < kRows; q++)
+        if (first + q < rows) {
+          const Sum start = added ? Sum(added[(first + q) * added_apart + column]) : Sum(0);
+          out[(first + q) * out_apart + column] = O(start + sums[q]);
+        }
+    }
+}
+
+// The column in which left @ matrix + added is largest, of one row; all lanes of a warp work on it.
+template <int depth, int width, typename L, typename M, typename A>
+UNSPOOL_DEVICE int64_t largest_column(const L* left, const M* matrix, const A* added) {
+  float best = -infinity;
+  int64_t where = 0;
+  for (int begin = 0; begin < width; begin += 32) {
+    const int column = begin + thread() % 32, own = column < width ? column : width - 1;
+    float sum = added ? float(added[own]) : 0.0f;
+    for (int k = 0; k < depth; k++) sum += float(left[k]) * float(matrix[(int64_t)k * width + own]);
+    if (column < width && exceeds(sum, best)) best = sum, where = column;
+  }
+  return fold_places<32>(best, where, [](float x, float y) { return exceeds(x, y); });
+}
+
+// Products of one block's columns of a matrix with rows whose elements other blocks post. Each warp has some of the
+// terms, and its sums are added up by `total` later: part[w][row][column].
+// The matrix is the left factor, by tensor cores: it is packed so that a lane finds 16 bytes at a time.
+template <typename T, int depth, int tiles, int rows, int warps, Kept kept> struct TensorProduct {
+  static constexpr int kEach = 16 / sizeof(T), kTerms = 4 * kEach;  // of a lane, of four lanes
+  static constexpr int kBlocks = (depth + kTerms * warps - 1) / (kTerms * warps);
+  static constexpr int kColumns = 16 * tiles, kApart = kColumns + 4, kWarp = rows * kApart;
+  static constexpr int kFours = warps * tiles * kBlocks * 2 * 32;  // of a block's part of the matrix
+  static constexpr int kSharedBytes = kept == Kept::shared ? kFours * 16 : 0;
+  static constexpr int64_t kPacked = kFours * (int64_t)kEach;  // numbers of it
+
+  Four own_[kept == Kept::registers ? tiles : 1][kept == Kept::registers ? kBlocks : 1][2];
+  const Four* packed_;
+
+  UNSPOOL_DEVICE void load(const void* packed, char* memory) {
+    packed_ = (const Four*)packed;
+    if (kept == Kept::shared) {
+      for (int i = thread(); i < kFours; i += THREADS) ((Four*)memory)[i] = packed_[i];
+      packed_ = (const Four*)memory;
+    }
+    if (kept == Kept::registers)
+#pragma unroll
+      for (int m = 0; m < tiles; m++)
+#pragma unroll
+        for (int j = 0; j < kBlocks; j++)
+#pragma unroll
+          for (int s = 0; s < 2; s++) own_[m][j][s] = at(m, j, s);
+  }
+
+  // `row(r)`: where the words of the r-th row are. `there`: rows that there are.
+  template <typename Row>
+  UNSPOOL_DEVICE void run(const Chunk& chunk, Row row, int there, float* part, char*, const char* what) const {
+    const int lane = thread() % 32, warp = thread() / 32, g = lane / 4, t = lane % 4;
+#pragma unroll 1
+    for (int n = 0; n < rows / 8; n++) {
+      if (n * 8 >= there) break;
+      const int r = n * 8 + g;
+      const T* const from = row(r < there ? r : 0);
+      Four right[kBlocks];
+      Patience patience(chunk, what);
+      if (kBlocks >= 3) {  // one word at first: to read many again and again would delay those who post them
+        const int term = (warp * kBlocks + kBlocks - 1) * kTerms + t * kEach;
+        do peek(from + (term < depth ? term : 0), right[0]);
+        while (any(empty(right[0])) && patience.lasts());
+      }
+      bool more;
+      do {
+        more = false;
+#pragma unroll
+        for (int j = 0; j < kBlocks; j++) {
+          const int term = (warp * kBlocks + j) * kTerms + t * kEach;
+          if (term < depth) peek(from + term, right[j]);
+          else right[j] = Four{0, 0, 0, 0};
+        }
+#pragma unroll
+        for (int j = 0; j < kBlocks; j++) more |= empty(right[j]);
+      } while (any(more) && patience.lasts());
+      float sums[tiles][4] = {};
+#pragma unroll
+      for (int j = 0; j < kBlocks; j++)
+#pragma unroll
+        for (int m = 0; m < tiles; m++) {
+          mma(T(), sums[m], kept == Kept::registers ? own_[m][j][0] : at(m, j, 0), right[j].x, right[j].y);
+          mma(T(), sums[m], kept == Kept::registers ? own_[m][j][1] : at(m, j, 1), right[j].z, right[j].w);
+        }
+#pragma unroll
+      for (int m = 0; m < tiles; m++) {
+        float* const out = part + warp * kWarp + (n * 8 + 2 * t) * kApart + m * 16 + g;
+        out[0] = sums[m][0];
+        out[kApart] = sums[m][1];
+        out[8] = sums[m][2];
+        out[kApart + 8] = sums[m][3];
+      }
+    }
+  }
+
+ private:
+  UNSPOOL_DEVICE Four at(int m, int j, int s) const {
+    return packed_[(((thread() / 32 * tiles + m) * kBlocks + j) * 2 + s) * 32 + thread() % 32];
+  }
+};
+
+// The same, exactly: a lane has columns, and all terms of its warp. The matrix is packed by warp, column, term.
+template <typename T, int depth, int tiles, int rows, int warps, Kept kept> struct ExactProduct {
+  static constexpr int kEach = 16 / sizeof(T), kColumns = 16 * tiles, kLanes = (kColumns + 31) / 32;
+  static constexpr int kTerms = (depth + kEach * warps - 1) / (kEach * warps) * kEach;  // of a warp
+  static constexpr int kApart = kColumns + 4, kWarp = rows * kApart;
+  static constexpr int kNumbers = warps * kTerms * kLanes * 32;
+  static constexpr int kStage = 8 * kTerms * sizeof(T);  // bytes of a warp: eight rows' terms
+  static constexpr int kSharedBytes = warps * kStage + (kept == Kept::shared ? kNumbers * (int)sizeof(T) : 0);
+  static constexpr int64_t kPacked = kNumbers;
+
+  T own_[kept == Kept::registers ? kLanes : 1][kept == Kept::registers ? kTerms : 1];
+  const T* packed_;
+
+  UNSPOOL_DEVICE void load(const void* packed, char* memory) {
+    packed_ = (const T*)packed;
+    if (kept == Kept::shared) {
+      T* const copy = (T*)(memory + warps * kStage);
+      for (int i = thread(); i < kNumbers; i += THREADS) copy[i] = packed_[i];
+      packed_ = copy;
+    }
+    if (kept == Kept::registers)
+#pragma unroll
+      for (int c = 0; c < kLanes; c++)
+#pragma unroll
+        for (int k = 0; k < kTerms; k++) own_[c][k] = at(c, k);
+  }
+
+  template <typename Row>
+  UNSPOOL_DEVICE void run(const Chunk& chunk, Row row, int there, T* part, char* memory, const char* what) const {
+    const int lane = thread() % 32, warp = thread() / 32;
+    T* const stage = (T*)(memory + warp * kStage);
+    constexpr int kPieces = kTerms / kEach, kMine = (8 * kPieces + 31) / 32;
+#pragma unroll 1
+    for (int n = 0; n < rows / 8; n++) {
+      if (n * 8 >= there) break;
+      Words<T> words[kMine];
+      Patience patience(chunk, what);
+      bool more;
+      do {
+        more = false;
+#pragma unroll
+        for (int j = 0; j < kMine; j++) {
+          const int piece = j * 32 + lane, r = n * 8 + piece / kPieces, term = warp * kTerms + piece % kPieces * kEach;
+          if (piece < 8 * kPieces && term < depth) peek(row(r < there ? r : 0) + term, words[j]);
+          else words[j] = Words<T>();
+        }
+#pragma unroll
+        for (int j = 0; j < kMine; j++) more |= empty(words[j]);
+      } while (any(more) && patience.lasts());
+#pragma unroll
+      for (int j = 0; j < kMine; j++)
+        if (j * 32 + lane < 8 * kPieces) ((Words<T>*)stage)[j * 32 + lane] = words[j];
+      sync_warp();
+      T sums[8][kLanes] = {};
+#pragma unroll
+      for (int k = 0; k < kTerms; k++)
+#pragma unroll
+        for (int r = 0; r < 8; r++) {
+          const T term = stage[r * kTerms + k];
+#pragma unroll
+          for (int c = 0; c < kLanes; c++) sums[r][c] += (kept == Kept::registers ? own_[c][k] : at(c, k)) * term;
+        }
+      sync_warp();  // before the next rows are put there
+#pragma unroll
+      for (int r = 0; r < 8; r++)
+#pragma unroll
+        for (int c = 0; c < kLanes; c++)
+          if (c * 32 + lane < kColumns) part[warp * kWarp + (n * 8 + r) * kApart + c * 32 + lane] = sums[r][c];
+    }
+  }
+
+ private:
+  UNSPOOL_DEVICE T at(int c, int k) const {
+    return packed_[((thread() / 32 * kTerms + k) * kLanes + c) * 32 + thread() % 32];
+  }
+};
+
+}  // namespace unspool

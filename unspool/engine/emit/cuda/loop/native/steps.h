@@ -1,0 +1,138 @@
+// What a loop's steps are told, and how they wait for what other blocks compute. Written with device.h alone.
+#pragma once
+
+namespace unspool {
+
+// One chunk of steps. Rows are contiguous; streamed and emitted values have those of all steps one after another.
+struct Chunk {
+  int64_t steps;
+  int64_t reverse;           // whether to run from the last step to the first
+  int64_t rows;              // of the first step in time; they never grow with time
+  int64_t first;             // of these, the first that this launch has
+  int64_t total;             // rows of all steps
+  const int64_t* counts;     // the rows of each step; nullptr if all have the same
+  const int64_t* starts;     // the rows of all steps before each
+  int64_t* trouble;          // whether an index was out of range; it, its axis, the size of that; whether waiting was given up
+  char* scratch;             // of all blocks, one after another
+  void* memory[MEMORY];
+};
+
+constexpr int kGaveUp = 4;   // of `trouble`
+constexpr uint64_t kPatience = 10000000000ull;  // nanoseconds
+
+// One step of a block: its rows, and where they are.
+struct Step {
+  int rows;                  // the first ones of the block's
+  int64_t start;             // where the first of them is, among those of all steps
+  int earlier;               // rows that had the step before, as this loop runs
+  int64_t earlier_start, given;
+
+  UNSPOOL_DEVICE Step(const Chunk& chunk, int64_t k, int first, int most) {
+    const int64_t time = chunk.reverse ? chunk.steps - 1 - k : k, before = chunk.reverse ? time + 1 : time - 1;
+    rows = at_most(count(chunk, time) - first, most);
+    start = begin(chunk, time) + first;
+    earlier = k == 0 ? 0 : at_most(count(chunk, before) - first, most);
+    earlier_start = k == 0 ? 0 : begin(chunk, before) + first;
+    given = chunk.total + first;
+  }
+  // Where a row's words of the step before are; behind those of all steps come those that a chunk is given.
+  UNSPOOL_DEVICE int64_t before(int row) const { return row < earlier ? earlier_start + row : given + row; }
+
+  UNSPOOL_DEVICE static int64_t count(const Chunk& chunk, int64_t time) {
+    return chunk.counts ? chunk.counts[time] : chunk.rows;
+  }
+  UNSPOOL_DEVICE static int64_t begin(const Chunk& chunk, int64_t time) {
+    return chunk.starts ? chunk.starts[time] : chunk.rows * time;
+  }
+  UNSPOOL_DEVICE static int at_most(int64_t count, int most) { return count < most ? int(count) : most; }
+};
+
+// Where the `own`-th element of a block is in its row, of which each block has `each` of every `all`.
+template <int all, int each> UNSPOOL_DEVICE int whole(int own, int tile) {
+  return own / each * all + tile * each + own % each;
+}
+
+// -- indices that a row computes --------------------------------------------------------------------------------------
+
+UNSPOOL_DEVICE int64_t out_of_range(int64_t index, int64_t size, int64_t axis, int64_t* trouble) {
+  if (claim(trouble)) trouble[1] = index, trouble[2] = axis, trouble[3] = size;
+  return 0;  // the loop goes on to its end, and what it has computed is thrown away
+}
+UNSPOOL_DEVICE int64_t place(int64_t index, int64_t size, int64_t axis, int64_t* trouble) {
+  return index >= 0 && index < size ? index : out_of_range(index, size, axis, trouble);
+}
+UNSPOOL_DEVICE int64_t place_from_end(int64_t index, int64_t size, int64_t axis, int64_t* trouble) {
+  if (index >= -size && index < size) return index < 0 ? index + size : index;
+  return out_of_range(index, size, axis, trouble);
+}
+
+// -- words ------------------------------------------------------------------------------------------------------------
+
+// Words are empty, all ones, until somebody has posted a number there; a NaN with these bits is posted as another.
+UNSPOOL_DEVICE bool empty(uint32_t v) { return v == ~0u; }
+UNSPOOL_DEVICE bool empty(uint64_t v) { return v == ~0ull; }
+UNSPOOL_DEVICE bool empty(const Four& v) { return empty(v.x) || empty(v.y) || empty(v.z) || empty(v.w); }
+UNSPOOL_DEVICE bool empty(const Two& v) { return empty(v.x) || empty(v.y); }
+UNSPOOL_DEVICE uint32_t full(uint32_t v, uint32_t other) { return empty(v) ? other : v; }
+UNSPOOL_DEVICE uint64_t full(uint64_t v) { return empty(v) ? ~0ull >> 1 : v; }
+
+// 16 bytes of words: of numbers up to 32 bits, and of larger ones.
+template <int bytes> struct WordsOf { using Type = Four; };
+template <> struct WordsOf<8> { using Type = Two; };
+template <typename T> using Words = typename WordsOf<sizeof(T)>::Type;
+
+// Ends waiting that has no end: after ten seconds, or when somebody else has given up.
+class Patience {
+ public:
+  UNSPOOL_DEVICE Patience(const Chunk& chunk, const char* what) : trouble_(chunk.trouble), what_(what) {}
+  UNSPOOL_DEVICE bool lasts() {
+    pause(what_);
+    if (++polls_ % 1024) return true;
+    const uint64_t now = nanoseconds();
+    since_ = since_ ? since_ : now;
+    if (now - since_ > kPatience) claim(trouble_ + kGaveUp);
+    return !look(trouble_ + kGaveUp);
+  }
+
+ private:
+  int64_t* trouble_;
+  const char* what_;
+  uint64_t since_ = 0;
+  uint32_t polls_ = 0;
+};
+
+// Hands on a number; all lanes. `there`: whether this lane has one. Halves go two at a time: neighbours have neighbours.
+UNSPOOL_DEVICE void post(float* to, float x, bool there) {
+  if (there) poke(to, full(bits_as<uint32_t>(x), ~0u >> 1));
+}
+UNSPOOL_DEVICE void post(double* to, double x, bool there) {
+  if (there) poke(to, full(bits_as<uint64_t>(x)));
+}
+template <typename Half> UNSPOOL_DEVICE void post(Half* to, Half x, bool there) {
+  const uint32_t other = shuffle_down(uint32_t(x.bits), 1);
+  if (there && thread() % 2 == 0) poke(to, full(x.bits | other << 16, 0x7FFF7FFFu));
+}
+
+// A number that another block posts; all lanes.
+template <typename Bits> UNSPOOL_DEVICE Bits wait_for(const void* from, const Chunk& chunk, const char* what) {
+  Patience patience(chunk, what);
+  Bits bits;
+  do peek(from, bits);
+  while (any(empty(bits)) && patience.lasts());
+  return bits;
+}
+UNSPOOL_DEVICE float posted(const float* from, const Chunk& chunk, const char* what) {
+  return bits_as<float>(wait_for<uint32_t>(from, chunk, what));
+}
+UNSPOOL_DEVICE double posted(const double* from, const Chunk& chunk, const char* what) {
+  return bits_as<double>(wait_for<uint64_t>(from, chunk, what));
+}
+template <typename Half> UNSPOOL_DEVICE float posted(const Half* from, const Chunk& chunk, const char* what) {
+  const uint64_t at = (uint64_t)from;
+  const uint32_t both = wait_for<uint32_t>((const void*)(at & ~3ull), chunk, what);
+  Half half;
+  half.bits = (unsigned short)(at & 2 ? both >> 16 : both);
+  return half;
+}
+
+}  // namespace unspool

@@ -1,0 +1,46 @@
+"""Packs the matrices of products as kernels read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+from torch.nn.functional import pad
+
+from unspool.engine.emit.cuda.loop.printer.places import Places
+from unspool.engine.emit.cuda.loop.tiles import by_tensor_cores
+from unspool.engine.emit.cuda.loop.tiles import columns as columns_of
+from unspool.engine.emit.stages.statements import Product
+from unspool.engine.emit.stages.strided import Ref
+
+
+def seen(tensor: Tensor, ref: Ref) -> Tensor:
+    """The part of a shared value that `ref` is."""
+    tensor = tensor.contiguous()
+    return tensor.as_strided(ref.shape, ref.strides, tensor.storage_offset() + ref.offset)
+
+
+def pack(product: Product, shared: Sequence[Tensor], places: Places) -> Tensor:
+    """A product's matrix: as it is where blocks have whole rows; where they do not, each block's part of it.
+
+    Blocks have the columns of their units, padded to whole tiles of tensor cores, and warps have parts of the terms.
+    """
+    matrix = seen(shared[product.matrix.buffer.index], product.matrix)
+    units = places.division.units
+    if units is None:
+        return matrix.contiguous()
+    depth, width = matrix.shape
+    columns, warps, each = columns_of(product, places.tiling), places.tiling.warps, 16 // matrix.element_size()
+    # [tile, turn, own unit]: what a block has of each turn of units.
+    by_tile = matrix.t().reshape(width // units.count, units.tiles, units.each, depth).transpose(0, 1)
+    by_tile = by_tile.reshape(units.tiles, -1, depth)
+    if by_tensor_cores(product, places.tiling):
+        terms = 4 * each * warps
+        blocks = -(-depth // terms)
+        padded = pad(by_tile, (0, blocks * terms - depth, 0, columns - by_tile.shape[1]))
+        # A lane (g, t) has, of 16 columns and 4 * each terms, columns g and g + 8, and `each` neighbouring terms.
+        parts = padded.reshape(units.tiles, columns // 16, 2, 8, warps, blocks, 4, 2, 2, each // 4)
+        return parts.permute(0, 4, 1, 5, 7, 3, 6, 8, 2, 9).contiguous()
+    terms, lanes = -(-depth // (each * warps)) * each, -(-columns // 32) * 32
+    padded = pad(by_tile, (0, warps * terms - depth, 0, lanes - by_tile.shape[1]))
+    return padded.reshape(units.tiles, lanes, warps, terms).permute(0, 2, 3, 1).contiguous()

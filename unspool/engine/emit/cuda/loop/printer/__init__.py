@@ -1,0 +1,1 @@
+"""Prints the kernels of cores, as CUDA C++ that a person can read."""

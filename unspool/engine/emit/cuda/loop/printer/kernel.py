@@ -1,0 +1,327 @@
+"""The kernel of a core: what blocks load, the loop over steps, and what they leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from textwrap import indent
+
+from unspool.engine.emit.cpp.printer.loop_text import comment
+from unspool.engine.emit.cpp.printer.spelling import TYPES
+from unspool.engine.emit.cuda.kernel import functions
+from unspool.engine.emit.cuda.loop.division import Division
+from unspool.engine.emit.cuda.loop.lowered import Lowered
+from unspool.engine.emit.cuda.loop.printer.alone import AloneText
+from unspool.engine.emit.cuda.loop.printer.loops import LoopText
+from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
+from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
+from unspool.engine.emit.cuda.loop.tiles import Tiling, by_tensor_cores, columns, part_bytes
+from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.stages.convolutions import AXES
+from unspool.engine.emit.stages.dtypes import computed
+from unspool.engine.emit.stages.passes import Loop, Pass
+from unspool.engine.emit.stages.statements import Compute, Convolve, Largest, Product, Reduce
+from unspool.engine.emit.stages.strided import Buffer, Place, Ref
+
+NATIVE = Path(__file__).parents[1] / "native"
+SYNC = "unspool::sync_block();\n"
+
+
+class KernelText:
+    """Prints a kernel.
+
+    Args:
+        lowered: what a step does.
+        tiling: how it is divided.
+
+    Raises:
+        CannotEmitError: if it cannot be divided so.
+    """
+
+    def __init__(self, lowered: Lowered, tiling: Tiling) -> None:
+        self.lowered, self.tiling = lowered, tiling
+        self.division = Division(lowered, tiling.units)
+        self.places = Places(lowered, self.division, tiling)
+        self.products = lowered.products
+        self.body = self._kernel()
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return 32 * self.tiling.warps
+
+    @property
+    def tiles(self) -> int:
+        """How many blocks have a row together."""
+        return 1 if self.tiling.units is None else self.tiling.units.tiles
+
+    def text(self, device: str | None = None) -> str:
+        """All that a compiler needs.
+
+        Args:
+            device: the primitives, if they are not those of a GPU.
+        """
+        sizes = f"constexpr int THREADS = {self.threads}, MEMORY = {max(1, len(self.places.given))};\n"
+        first = device or _native("device.h")
+        rest = [functions(), *(_native(name) for name in ("steps.h", "folds.h", "products.h", "convolutions.h"))]
+        return "\n".join([sizes + first, *rest, self.body]).replace("#pragma once\n", "")
+
+    # -- the kernel ----------------------------------------------------------------------------------------------------
+
+    def _kernel(self) -> str:
+        rows, tiles = self.tiling.rows, self.tiles
+        early, readers, step = self._step()
+        given, kept = "".join(map(self._load, self._carried())), "".join(map(self._leave, self._carried()))
+        own = self._product_of if self._divided else self._keep_matrix
+        products = "".join(own(k, each) for k, each in enumerate(self.products))
+        lines = [
+            f"// {rows} rows a block, {self.tiling.warps} warps" + (f", {tiles} blocks a row" if self._divided else ""),
+            "UNSPOOL_KERNEL core(const unspool::Chunk chunk) {",
+            *(f"  {line}" for line in self.places.declarations()),
+            f"  const int tile = unspool::block() % {tiles};",
+            f"  const int first = int(chunk.first) + unspool::block() / {tiles} * {rows};",
+            f"  const int mine = unspool::Step::at_most(chunk.rows - first, {rows});",
+        ]
+        read = "".join(f"{name}(step);\n" for name in readers)
+        loop = f"unspool::Step step(chunk, 0, first, {rows});\n{read}"
+        loop += "for (int64_t k = 0; k < chunk.steps; k++) {\n"
+        loop += f"  const unspool::Step next(chunk, k + 1 < chunk.steps ? k + 1 : k, first, {rows});\n"
+        skipped = read.replace("(step)", "(next)")
+        body = f"if (step.rows > 0) {{\n{indent(step, '  ')}}}" + (
+            f" else {{\n{indent(skipped, '  ')}}}" if read else ""
+        )
+        text = "\n".join(lines) + "\n" + indent(products + given + early + SYNC + loop, "  ")
+        return text + indent(f"{body}\nstep = next;\n", "    ") + "  }\n" + indent(SYNC + kept, "  ") + "}\n"
+
+    @property
+    def _divided(self) -> bool:
+        return self.tiling.units is not None
+
+    def _carried(self) -> Iterator[Buffer]:
+        return (each for each in self.lowered.carried if each in self.lowered.changed)
+
+    def _load(self, buffer: Buffer) -> str:
+        """Takes over what is carried, and posts what others need of it."""
+        share, name, kind = self.division.share(buffer), buffer.name, TYPES[buffer.dtype]
+        given = self.places.pointer("carried", buffer.index, f"{name}_given", kind)
+        place = self._whole_index(buffer, f"item % {share}")
+        text = f"for (int item = unspool::thread(); item < mine * {share}; item += THREADS)\n"
+        text += f"  {name}_own[item] = {given}[(int64_t)(first + item / {share}) * {buffer.size} + {place}];\n"
+        if buffer in self.division.crossing:
+            most = self.tiling.rows * share
+            text += f"for (int begin = 0; begin < mine * {share}; begin += THREADS) {{\n"
+            text += "  const int item = begin + unspool::thread();\n"
+            text += f"  const int own = item < {most} ? item : 0;\n"
+            to = f"{self.places.words(buffer)} + (chunk.total + first + own / {share}) * {buffer.size}"
+            place = self._whole_index(buffer, f"own % {share}")
+            text += f"  unspool::post({to} + {place}, {name}_own[own], item < mine * {share});\n}}\n"
+        return text
+
+    def _leave(self, buffer: Buffer) -> str:
+        """Hands on what is carried."""
+        share, name, kind = self.division.share(buffer), buffer.name, TYPES[buffer.dtype]
+        kept = self.places.pointer("kept", buffer.index, f"{name}_kept", kind)
+        place = self._whole_index(buffer, f"item % {share}")
+        text = f"for (int item = unspool::thread(); item < mine * {share}; item += THREADS)\n"
+        return text + f"  {kept}[(int64_t)(first + item / {share}) * {buffer.size} + {place}] = {name}_own[item];\n"
+
+    def _whole_index(self, buffer: Buffer, own: str) -> str:
+        """Where an element that a block has is among all of its row."""
+        units, apart = self.tiling.units, self.division.apart.get(buffer)
+        if units is None or apart is None:
+            return own
+        return f"unspool::whole<{units.count * apart}, {units.each * apart}>({own}, tile)"
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _step(self) -> tuple[str, list[str], str]:
+        """What reads streamed values, its names, and the text of a step."""
+        parts: list[str] = []
+        touches: list[Sequence[Touch]] = []
+        early, readers = "", list[str]()
+        for stage in self.lowered.stages:
+            if isinstance(stage, Pass):
+                for loop in stage.loops:
+                    printer = self._printer(loop, len(parts))
+                    text = printer.text()
+                    if printer.name:
+                        early += printer.early()
+                        readers.append(printer.name)
+                        text += f"{printer.name}(next);\n"
+                    parts.append(text)
+                    touches.append(list(self._touched(loop)))
+            else:
+                parts.append("".join(map(self._product, stage)))
+                touches.append([each for product in stage for each in self._touched_by(product)])
+        meet = meetings(touches)
+        now = "".join(self._now(each) for each in self.products) if self._divided else ""
+        text = now + "".join((SYNC if sync else "") + part for part, sync in zip(parts, meet, strict=True))
+        return early, readers, text
+
+    def _printer(self, loop: Loop, number: int) -> LoopText:
+        alone = not isinstance(loop.statements[0], Compute | Reduce)
+        return (AloneText if alone else LoopText)(self.places, loop, number)
+
+    def _now(self, product: Product) -> str:
+        kind, name = TYPES[sum_type(product)], product.target.buffer.name
+        size, place = part_bytes(product, self.tiling), self.places.shared.places[f"{name}_part"]
+        return f"{kind}* const {name}_now = ({kind}*)(memory + {place} + (k & 1) * {size});\n"
+
+    def _touched(self, loop: Loop) -> Iterator[Touch]:
+        mapped = self.division.mapped[loop]
+        by_element = all(isinstance(each, Compute) for each in loop.statements)
+        for ref in self.division.reads(loop):
+            yield from self._touch(ref, mapped.dims if by_element else None, loop, writes=False)
+        for each in loop.statements:
+            yield from self._touch(each.target, mapped.dims if by_element else None, loop, writes=True)
+
+    def _touch(self, ref: Ref, dims: Hashable, loop: Loop, *, writes: bool) -> Iterator[Touch]:
+        root, mapped = ref.root(), self.division.mapped[loop]
+        if root.buffer.place is Place.PRODUCT and self._divided:
+            yield Touch(root.buffer.name, None, writes, turns=True)
+        elif root.buffer in self.places.own:
+            if dims is None:
+                yield Touch(root.buffer.name, None, writes)
+                return
+            own = self.division.at_hand(ref, mapped)
+            if own is not None:
+                yield Touch(root.buffer.name, (mapped, own.strides, own.offset), writes)
+
+    def _touched_by(self, product: Product) -> Iterator[Touch]:
+        name = product.target.buffer.name
+        yield Touch(name, None, writes=True, turns=self._divided)
+        for ref in product.reads() if not self._divided else ():
+            yield Touch(ref.root().buffer.name, None, writes=False)
+
+    # -- products ------------------------------------------------------------------------------------------------------
+
+    def _keep_matrix(self, index: int, product: Product) -> str:
+        """Copies a matrix to shared memory, if there is room for it."""
+        name, kind = self.places.matrix_name(product, index), TYPES[product.matrix.buffer.dtype]
+        place = self.places.shared.places.get(name)
+        if place is None:
+            return ""
+        text = f"{kind}* const {name}_near = ({kind}*)(memory + {place});\n"
+        text += f"for (int item = unspool::thread(); item < {product.matrix.size}; item += THREADS)\n"
+        return text + f"  {name}_near[item] = {self.places.matrix(product, index)}[item];\n"
+
+    def _matrix(self, product: Product) -> str:
+        """Where the whole matrix of a product is."""
+        index = self.products.index(product)
+        name = self.places.matrix_name(product, index)
+        return f"{name}_near" if name in self.places.shared.places else self.places.matrix(product, index)
+
+    def _product_of(self, index: int, product: Product) -> str:
+        """A product whose matrix is divided: what a block has of it."""
+        name, kind = product.target.buffer.name, TYPES[product.matrix.buffer.dtype]
+        how = "TensorProduct" if by_tensor_cores(product, self.tiling) else "ExactProduct"
+        tiles = columns(product, self.tiling) // 16
+        numbers = f"{kind}, {product.matrix.shape[0]}, {tiles}, {self.tiling.rows}, {self.tiling.warps}"
+        text = f"unspool::{how}<{numbers}, unspool::Kept::{self.tiling.kept}> {name}_by;\n"
+        place = self.places.shared.places[f"{name}_by"]
+        matrix = self.places.matrix(product, index)
+        return text + f"{name}_by.load({matrix} + (int64_t)tile * {name}_by.kPacked, memory + {place});\n"
+
+    def _product(self, product: Product) -> str:
+        name = product.target.buffer.name
+        what = f"{name}: {' x '.join(map(str, product.matrix.shape))}"
+        title = comment(f"{what}  | {product.source}" if product.source else what)
+        if not self._divided:
+            return title + self._whole_product(product)
+        left = product.left.root()
+        slot = "step.before(r)" if left.buffer.place is Place.CARRIED else "(step.start + r)"
+        row = f"{self.places.words(left.buffer)} + {slot} * {left.buffer.size}" + (
+            f" + {left.offset}" if left.offset else ""
+        )
+        place = self.places.shared.places[f"{name}_by"]
+        told = f'step.rows, {name}_now, memory + {place}, "{left.buffer.name}"'
+        return title + f"{name}_by.run(chunk, [&](int r) {{ return {row}; }}, {told});\n"
+
+    def _whole_product(self, product: Product) -> str:
+        """A product of a block that has whole rows."""
+        if isinstance(product, Convolve):
+            return self._convolve(product)
+        return self._search(product) if isinstance(product, Largest) else self._multiply(product)
+
+    def _convolve(self, product: Convolve) -> str:
+        sums = TYPES[computed(product.target.buffer.dtype)]
+        refs = (product.left, product.added, product.target)
+        left, added, out = [("(const float*)nullptr", "0") if ref is None else self._rows_of(ref, 1) for ref in refs]
+        told = ", ".join(("how", "step.rows", *left, self._matrix(product), *added, *out))
+        body = f"constexpr unspool::Filters how = {filters_text(product)};\nunspool::convolve<{sums}>({told});\n"
+        return f"{{\n{indent(body, '  ')}}}\n"
+
+    def _multiply(self, product: Product) -> str:
+        depth, width = product.matrix.shape
+        sums, kind = TYPES[sum_type(product)], TYPES[product.matrix.buffer.dtype]
+        times = product.target.size // width
+        refs = [product.left, product.added, product.target]
+        texts = [(f"(const {kind}*)nullptr", "0") if ref is None else self._rows_of(ref, times) for ref in refs]
+        (left, left_apart), (added, added_apart), (out, out_apart) = texts
+        matrix = self._matrix(product)
+        told = f"step.rows, {left}, {left_apart}, {matrix}, {added}, {added_apart}, {out}, {out_apart}"
+        call = f"unspool::multiply_rows<{depth}, {width}, {sums}>({told});\n"
+        return f"for (int i = 0; i < {times}; i++)\n  {call}" if times > 1 else call
+
+    def _search(self, product: Product) -> str:
+        depth, width = product.matrix.shape
+        left, left_apart = self._rows_of(product.left, 1)
+        added, added_apart = (
+            ("(const float*)nullptr", "0") if product.added is None else self._rows_of(product.added, 1)
+        )
+        out, out_apart = self._rows_of(product.target, 1)
+        matrix = self._matrix(product)
+        told = f"{left} + row * {left_apart}, {matrix}, {added} + row * {added_apart}"
+        call = f"unspool::largest_column<{depth}, {width}>({told})"
+        body = "const int r = begin + unspool::thread() / 32, row = r < step.rows ? r : 0;\n"
+        body += f"const int64_t found = {call};\n"
+        body += f"if (r < step.rows && unspool::thread() % 32 == 0) ({out})[r * {out_apart}] = found;\n"
+        return f"for (int begin = 0; begin < step.rows; begin += {self.tiling.warps}) {{\n{indent(body, '  ')}}}\n"
+
+    def _rows_of(self, ref: Ref, times: int) -> tuple[str, str]:
+        """Where the first of a block's rows is, and how far apart rows are."""
+        root = ref.root()
+        buffer, offset = root.buffer, f" + {root.offset}" if root.offset else ""
+        if times > 1:
+            lead = replace(ref, shape=ref.shape[:-1], strides=ref.strides[:-1]).reshape((times,))
+            assert lead is not None
+            offset += f" + i * {lead.strides[0]}"
+        if buffer in self.places.own:
+            return f"{buffer.name}_own{offset}", str(buffer.size)
+        if buffer.place is Place.SHARED:
+            return f"{self.places.all_of(buffer)}{offset}", "0"
+        first = "(int64_t)first" if buffer.place is Place.CARRIED else "step.start"
+        return f"{self.places.all_of(buffer)} + {first} * {buffer.size}{offset}", str(buffer.size)
+
+
+def filters_text(product: Convolve) -> str:
+    """The `unspool::Filters` of a convolution.
+
+    Raises:
+        CannotEmitError: if a row has several images.
+    """
+    left, filters, added, options = product.left, product.matrix.shape, product.added, product.geometry.options
+    if left.shape[0] != 1:
+        raise CannotEmitError("a convolution of several images of a row")
+    channels = filters[0] // options.groups if options.spreads else filters[1]
+    made = filters[1] if options.spreads else filters[0] // options.groups
+
+    def three(numbers: Sequence[int], otherwise: int) -> str:
+        return f"{{{', '.join(map(str, [*[otherwise] * (AXES - len(numbers)), *numbers]))}}}"
+
+    sizes = (filters[2:], product.geometry.image[1:], product.geometry.outputs[1:])
+    ways = (three(options.steps, 1), three(options.padding, 0), three(options.dilation, 1))
+    apart = (str(left.strides[1]), three(left.strides[2:], 0))
+    per_pixel = added is not None and any(
+        size > 1 and step for size, step in zip(added.shape[2:], added.strides[2:], strict=True)
+    )
+    more = (0 if added is None else added.strides[1], int(per_pixel), str(options.spreads).lower())
+    numbers = (options.groups, channels, made, *(three(each, 1) for each in sizes), *ways, *apart, *more)
+    return f"{{{', '.join(map(str, numbers))}}}"
+
+
+@cache
+def _native(name: str) -> str:
+    return NATIVE.joinpath(name).read_text()

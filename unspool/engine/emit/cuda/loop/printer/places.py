@@ -1,0 +1,182 @@
+"""Where a kernel finds things: what launches hand it, what its blocks have, and the words that cross."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from unspool.engine.emit.cpp.printer.spelling import TYPES
+from unspool.engine.emit.cuda.loop.division import Division
+from unspool.engine.emit.cuda.loop.lowered import Lowered
+from unspool.engine.emit.cuda.loop.tiles import Tiling, part_bytes, product_bytes
+from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.stages.dtypes import HALVES
+from unspool.engine.emit.stages.statements import Product, Reduce
+from unspool.engine.emit.stages.strided import Buffer, Place
+
+ALIGNED = 16
+"""Bytes, of everything in a block's memory."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """One of the addresses that a launch hands to a kernel.
+
+    Args:
+        kind: `shared`, `streamed`, `carried`, `kept` (what is carried on), `emitted`, `matrix`, `words`, `folds`.
+        index: which one of these.
+        name: its name in the kernel.
+        type: the type of its elements.
+    """
+
+    kind: str
+    index: int
+    name: str
+    type: str
+
+
+@dataclass
+class Room:
+    """Memory of a block, in bytes: what has been given out."""
+
+    size: int = 0
+    places: dict[str, int] = field(default_factory=dict[str, int])
+
+    def take(self, name: str, size: int) -> int:
+        """Room for something of that name."""
+        self.places[name] = self.size
+        self.size += -(-size // ALIGNED) * ALIGNED
+        return self.places[name]
+
+
+class Places:
+    """All memory of a kernel.
+
+    Args:
+        lowered: what a step does.
+        division: who owns what.
+        tiling: how many rows and warps a block has, and how much memory.
+    """
+
+    def __init__(self, lowered: Lowered, division: Division, tiling: Tiling) -> None:
+        self.lowered, self.division, self.tiling = lowered, division, tiling
+        self.given: list[Given] = []
+        self.shared, self.scratch = Room(), Room()
+        self.own: dict[Buffer, None] = {}
+        """What blocks keep elements of."""
+        self.folds: list[tuple[Reduce, int]] = []
+        """Folds that blocks post their parts of, and how many there are for a row."""
+        self._find_own()
+        for product in lowered.products if division.units is not None else ():
+            self.shared.take(f"{product.target.buffer.name}_part", 2 * part_bytes(product, tiling))
+            self.shared.take(f"{product.target.buffer.name}_by", product_bytes(product, tiling))
+        if self.shared.size > tiling.shared_bytes:
+            raise CannotEmitError(f"a block would need {self.shared.size} bytes of shared memory for sums")
+        for buffer in sorted(self.own, key=lambda each: self.own_bytes(each)):  # the largest ones stay outside
+            size = self.own_bytes(buffer)
+            room = self.shared if self.shared.size + size <= tiling.shared_bytes else self.scratch
+            room.take(f"{buffer.name}_own", size)
+        if division.units is None:
+            self._keep_matrices()
+        self._find_folds()
+
+    def _find_own(self) -> None:
+        division = self.division
+        for buffer in self.lowered.carried:
+            if buffer in self.lowered.changed:
+                self.own[buffer] = None
+        whole = division.units is None
+        for product in self.lowered.products:
+            if whole:
+                for ref in (product.target, *product.reads()):
+                    self._keep(ref.root().buffer)
+        for loop, mapped in division.mapped.items():
+            for ref in division.reads(loop):
+                if whole or division.at_hand(ref, mapped) is not None:
+                    self._keep(ref.root().buffer)
+            for each in loop.statements:
+                if not whole and each.target.root().buffer in division.crossing:
+                    continue
+                if self.lowered.home.has_memory(each.target.root().buffer):
+                    self._keep(each.target.root().buffer)
+
+    def _keep(self, buffer: Buffer) -> None:
+        kept = buffer.place is Place.SCRATCH or (buffer.place is Place.PRODUCT and self.division.units is None)
+        if kept and self.lowered.home.has_memory(buffer):
+            self.own[buffer] = None
+
+    def _keep_matrices(self) -> None:
+        """Lets matrices stay in what is left of the shared memory."""
+        for index, product in enumerate(self.lowered.products):
+            size = product.matrix.size * product.matrix.buffer.dtype.itemsize
+            if self.shared.size + size <= self.tiling.shared_bytes:
+                self.shared.take(self.matrix_name(product, index), size)
+
+    def _find_folds(self) -> None:
+        for loop, mapped in self.division.mapped.items():
+            for each in loop.statements:
+                if isinstance(each, Reduce) and self.division.posts(loop, each):
+                    count = 1
+                    for size in mapped.dims[: mapped.kept]:
+                        count *= size
+                    self.folds.append((each, count))
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def own_bytes(self, buffer: Buffer) -> int:
+        """Of a buffer's elements in a block."""
+        return self.tiling.rows * self.division.share(buffer) * buffer.dtype.itemsize
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def pointer(self, kind: str, index: int, name: str, kind_of: str) -> str:
+        """The name of an address that is handed to the kernel."""
+        found = Given(kind, index, name, kind_of)
+        if found not in self.given:
+            self.given.append(found)
+        return name
+
+    def all_of(self, buffer: Buffer) -> str:
+        """A buffer of all rows: what is shared, streamed, emitted, or carried and never changed."""
+        kind = buffer.place.value
+        return self.pointer(kind, buffer.index, f"{buffer.name}_all", TYPES[buffer.dtype])
+
+    def words(self, buffer: Buffer) -> str:
+        """A buffer's words."""
+        index = list(self.division.crossing).index(buffer)
+        return self.pointer("words", index, f"{buffer.name}_words", TYPES[buffer.dtype])
+
+    def fold_words(self, fold: Reduce) -> tuple[str, int]:
+        """The words of a fold's parts, and how many folds there are for a row."""
+        index = [each for each, _ in self.folds].index(fold)
+        name = f"{fold.target.buffer.name}_folds"
+        return self.pointer("folds", index, name, TYPES[fold.target.buffer.dtype]), self.folds[index][1]
+
+    def matrix(self, product: Product, index: int) -> str:
+        """A product's matrix, packed."""
+        return self.pointer("matrix", index, self.matrix_name(product, index), TYPES[product.matrix.buffer.dtype])
+
+    def matrix_name(self, product: Product, index: int) -> str:
+        """What a product's matrix is called."""
+        return f"{product.target.buffer.name}_matrix{index or ''}"
+
+    def declarations(self) -> list[str]:
+        """Lines that name all memory."""
+        lines = [
+            f"{each.type}* const {each.name} = ({each.type}*)chunk.memory[{k}];" for k, each in enumerate(self.given)
+        ]
+        lines.append("char* const memory = unspool::shared_memory();")
+        if self.scratch.size:
+            lines.append(f"char* const scratch = chunk.scratch + (int64_t)unspool::block() * {self.scratch.size};")
+        for buffer in self.own:
+            name, kind = f"{buffer.name}_own", TYPES[buffer.dtype]
+            room, base = (self.shared, "memory") if name in self.shared.places else (self.scratch, "scratch")
+            lines.append(f"{kind}* const {name} = ({kind}*)({base} + {room.places[name]});")
+        return lines
+
+
+def sum_type(product: Product) -> torch.dtype:
+    """The type that a product's terms are summed in."""
+    dtype = product.matrix.buffer.dtype
+    return torch.float32 if dtype in HALVES else dtype

@@ -1,0 +1,208 @@
+"""How a core is divided among blocks: a small cost model, from registers, shared memory, bytes that cross, and sums.
+
+The constants are fitted to the LSTM's loop in bfloat16 on an H200, forward and adjoint, measured by prototypes of these
+kernels (tests/test_cuda_tiles.py has the table). The kernels that are printed now have not been measured yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unspool.engine.emit.cuda.loop.division import Units, unit_counts
+from unspool.engine.emit.cuda.loop.lowered import Lowered
+from unspool.engine.emit.stages.dtypes import HALVES
+from unspool.engine.emit.stages.passes import Pass
+from unspool.engine.emit.stages.statements import Product
+from unspool.engine.emit.stages.strided import Place
+
+ROW_CLASSES = (8, 16, 64, 256)
+"""Numbers of rows that kernels are made for: a call takes the first that has as many, or the last."""
+LEAST_UNITS = 8
+"""Of a block: words are read 16 bytes at a time, and a tile of tensor cores has 16 columns."""
+BASE_REGISTERS = 24
+"""Of a thread, besides its part of the matrices and what it multiplies with."""
+MOST_REGISTERS = 255
+STREAM_REGISTERS = 3
+"""For each streamed value: where it is, and the one for the next step."""
+CROSSING = 0.65
+"""Microseconds from posting a word to having it."""
+MEGABYTE = 0.22
+"""Microseconds for a megabyte that blocks read of each other."""
+TENSOR_TILE = 0.005
+"""Microseconds for a tile of tensor cores, times the warps that share a multiprocessor."""
+SUM = 0.015
+"""Microseconds for one of the sums that a thread adds up."""
+NEAR = 80.0
+"""Kilobytes of weights that a block of whole rows reads in a microsecond."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device has.
+
+    Args:
+        processors: how many multiprocessors.
+        shared_bytes: shared memory that one block may have.
+        registers: of one multiprocessor.
+        tf32: whether tensor cores may multiply float32.
+    """
+
+    processors: int
+    shared_bytes: int
+    registers: int = 65536
+    tf32: bool = False
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a kernel is divided.
+
+    Args:
+        units: how a row is divided among blocks; None if a block has whole rows.
+        rows: how many rows a block has.
+        warps: how many warps a block has.
+        kept: where weights stay between steps: `registers`, `shared` or `memory`.
+        tf32: whether tensor cores multiply float32.
+        shared_bytes: how much shared memory a block may have.
+    """
+
+    units: Units | None = None
+    rows: int = 1
+    warps: int = 4
+    kept: str = "registers"
+    tf32: bool = False
+    shared_bytes: int = 96 * 1024
+
+
+def row_class(rows: int) -> int:
+    """The number of rows that a kernel for so many is made for."""
+    return next((each for each in ROW_CLASSES if rows <= each), ROW_CLASSES[-1])
+
+
+def tilings(lowered: Lowered, rows: int, limits: Limits) -> list[Tiling]:
+    """Ways to divide a core, the cheapest first."""
+    found = [(estimate(lowered, each, rows, limits), k, each) for k, each in enumerate(_options(lowered, rows, limits))]
+    return [each for _, _, each in sorted(found)]
+
+
+def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
+    share = -(-rows // limits.processors)
+    whole = next((each for each in (1, 2, 4) if share <= each), 8)
+    yield Tiling(None, whole, 8, "memory", limits.tf32, limits.shared_bytes)
+    if not lowered.products:
+        return
+    for count in unit_counts(lowered, LEAST_UNITS):
+        eaches = [each for each in range(LEAST_UNITS, count, LEAST_UNITS) if count % each == 0]
+        for each in eaches:
+            for height in (8, 16, 32):
+                for warps in (4, 8, 16):
+                    for kept in ("registers", "shared"):
+                        tiling = Tiling(Units(count, each), height, warps, kept, limits.tf32, limits.shared_bytes)
+                        if _fits(lowered, tiling, rows, limits):
+                            yield tiling
+
+
+def _fits(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> bool:
+    assert tiling.units is not None
+    if tiling.rows > 8 and tiling.rows >= 2 * rows:
+        return False
+    most = min(MOST_REGISTERS, limits.registers // (32 * tiling.warps))
+    held = sum(held_registers(each, tiling) for each in lowered.products) if tiling.kept == "registers" else 0
+    used = max(used_registers(each, tiling) for each in lowered.products)
+    if held + used + BASE_REGISTERS > most or tiling.units.tiles > limits.processors:
+        return False
+    return shared_bytes(lowered, tiling) <= limits.shared_bytes
+
+
+# -- what a tiling needs ----------------------------------------------------------------------------------------------
+
+
+def columns(product: Product, tiling: Tiling) -> int:
+    """Columns of a product that a block has: whole tiles of tensor cores."""
+    assert tiling.units is not None
+    return -(-product.matrix.shape[1] // tiling.units.tiles // 16) * 16
+
+
+def by_tensor_cores(product: Product, tiling: Tiling) -> bool:
+    """Whether a product's terms are multiplied many at a time."""
+    dtype = product.matrix.buffer.dtype
+    return dtype in HALVES or (dtype.itemsize == 4 and tiling.tf32)
+
+
+def held_registers(product: Product, tiling: Tiling) -> int:
+    """Registers of a thread for its part of a matrix."""
+    return columns(product, tiling) // 16 * _blocks(product, tiling) * 8
+
+
+def used_registers(product: Product, tiling: Tiling) -> int:
+    """Registers of a thread for what it multiplies with, and for its sums."""
+    tiles, exact = columns(product, tiling) // 16, not by_tensor_cores(product, tiling)
+    words = product.matrix.buffer.dtype.itemsize // 4 or 1
+    return _blocks(product, tiling) * 4 + tiles * 4 * (words if exact else 1)
+
+
+def registers(lowered: Lowered, tiling: Tiling) -> int:
+    """About how many registers a thread of a divided kernel has."""
+    held = sum(held_registers(each, tiling) for each in lowered.products) if tiling.kept == "registers" else 0
+    used = max(used_registers(each, tiling) for each in lowered.products)
+    streamed = {
+        ref.root().buffer
+        for stage in lowered.stages
+        if isinstance(stage, Pass)
+        for loop in stage.loops
+        for each in loop.statements
+        for ref in each.reads()
+        if ref.root().buffer.place is Place.STREAMED
+    }
+    return held + used + BASE_REGISTERS + 12 + STREAM_REGISTERS * len(streamed)
+
+
+def part_bytes(product: Product, tiling: Tiling) -> int:
+    """Shared memory for the sums of all warps, of one step."""
+    dtype = product.matrix.buffer.dtype
+    return tiling.warps * tiling.rows * (columns(product, tiling) + 4) * max(4, dtype.itemsize)
+
+
+def product_bytes(product: Product, tiling: Tiling) -> int:
+    """Shared memory that a product has besides: its matrix, and rows that lanes look at together."""
+    size = product.matrix.buffer.dtype.itemsize
+    each, kept = 16 // size, tiling.kept == "shared"
+    if by_tensor_cores(product, tiling):
+        return tiling.warps * 32 * 4 * held_registers(product, tiling) if kept else 0
+    terms = -(-product.matrix.shape[0] // (each * tiling.warps)) * each
+    matrix = tiling.warps * terms * -(-columns(product, tiling) // 32) * 32 * size if kept else 0
+    return tiling.warps * 8 * terms * size + matrix
+
+
+def shared_bytes(lowered: Lowered, tiling: Tiling) -> int:
+    """Shared memory of a block for its products: two steps have sums at a time."""
+    return sum(2 * part_bytes(each, tiling) + product_bytes(each, tiling) for each in lowered.products)
+
+
+def _blocks(product: Product, tiling: Tiling) -> int:
+    """Loads of 16 bytes that a lane makes of a row."""
+    terms = 4 * 16 // product.matrix.buffer.dtype.itemsize * tiling.warps
+    return -(-product.matrix.shape[0] // terms)
+
+
+# -- what it costs ----------------------------------------------------------------------------------------------------
+
+
+def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> float:
+    """About how many microseconds a step takes."""
+    weights = sum(each.matrix.size * each.matrix.buffer.dtype.itemsize for each in lowered.products)
+    if tiling.units is None:
+        return CROSSING + weights / 1024 / NEAR * -(-tiling.rows // 4)
+    groups, tiles = -(-rows // tiling.rows), tiling.units.tiles
+    at_once = max(1, limits.processors // tiles)
+    crossing = sum(not isinstance(stage, Pass) for stage in lowered.stages)
+    total = CROSSING * crossing
+    for each in lowered.products:
+        depth, size = each.matrix.shape[0], each.matrix.buffer.dtype.itemsize
+        total += MEGABYTE * min(groups, at_once) * tiles * min(rows, tiling.rows) * depth * size / (1 << 20)
+        tensor = columns(each, tiling) // 16 * _blocks(each, tiling) * 2 * tiling.rows // 8
+        slow = 1 if by_tensor_cores(each, tiling) else 8
+        total += TENSOR_TILE * slow * tensor * tiling.warps / 4 * (1 if tiling.kept == "registers" else 2)
+        total += SUM * tiling.rows * columns(each, tiling) / 32
+    return total * -(-groups // at_once)
