@@ -28,14 +28,17 @@ NAMESPACES: dict[str, Any] = {
 
 NO_EFFECT = {
     "where a computation is placed, and how it is divided": "caching_device partitioner use_resource aggregation "
-    "synchronization colocate_gradients_with_ops colocate_with_first_write_call gate_gradients aggregation_method",
+    "synchronization colocate_gradients_with_ops colocate_with_first_write_call gate_gradients aggregation_method "
+    "ignore_existing clear_devices use_cudnn_on_gpu",
     "steps of the graph run one after another": "swap_memory parallel_iterations back_prop use_locking stateful",
     "how a graph is optimised, stored or shown": "optimize a_is_sparse b_is_sparse import_scope values summarize var "
-    "sorted unique tensor_array_name handle clear_after_read infer_shape shift preferred_dtype strict",
+    "sorted unique tensor_array_name handle clear_after_read infer_shape shift preferred_dtype strict stable "
+    "save_graph_def summary_name example_name example_names",
     "checked in any case": "validate_indices validate_shape expected_shape",
     "of servers and files of TensorFlow's": "target config sharded builder saver_def write_version filename "
-    "restore_sequentially",
-    "told by the values": "dtype shape conjugate",
+    "restore_sequentially shared_name is_chief max_wait_secs recovery_wait_secs local_init_run_options "
+    "ready_for_local_init_op queue_runner_def",
+    "told by the values": "dtype tensor_dtype shape conjugate",
     "not there yet": "unconnected_gradients data",
     "of what has no operation of its own": "name _",
     "said of the variables": "trainable",
@@ -44,8 +47,14 @@ NO_EFFECT = {
 
 ALLOWED = {
     "unspool.raw_rnn": {"swap_memory"},  # steps that ask for the next one's input cannot be worked on together
+    "tf.colocate_with": {"op"},  # nothing is placed
+    "tf.nn.all_candidate_sampler": {"seed"},  # all of them: nothing is drawn
+    "tf.nn.compute_accidental_hits": {"seed"},
+    "tf.contrib.rnn.LayerNormBasicLSTMCell": {"input_size"},  # TensorFlow warns of it, and does not look at it
+    "tf.contrib.layers.batch_norm": {"renorm_clipping", "renorm_decay"},  # renorm itself is refused
+    "tf.contrib.layers.one_hot_encoding": {"scope"},  # it has no variables
 }
-"""The same, of unspool's own functions."""
+"""The same, of single functions."""
 
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -77,11 +86,12 @@ def unread(function: Callable[..., Any]) -> set[str]:
 @pytest.mark.parametrize(("name", "function"), [pytest.param(*each, id=each[0]) for each in public()])
 def test_what_no_line_reads_is_listed(name: str, function: Callable[..., Any]):
     known = {each for names in NO_EFFECT.values() for each in names.split()} if name.startswith("tf.") else set[str]()
-    assert unread(function) <= ALLOWED.get(name, known)
+    assert unread(function) <= known | ALLOWED.get(name, set())
 
 
 def test_what_is_listed_is_nowhere_read():
-    found = {each for name, function in public() if name.startswith("tf.") for each in unread(function)}
+    functions = [each for each in public() if each[0].startswith("tf.")]
+    found = {each for name, function in functions for each in unread(function) - ALLOWED.get(name, set())}
     assert {each for names in NO_EFFECT.values() for each in names.split()} == found
 
 

@@ -46,7 +46,8 @@ def flags() -> Iterator[Any]:
             if not getattr(function, "__module__", "").startswith("unspool") or _is_error(function):
                 continue
             kind: Any = getattr(function, "kind", None) if isinstance(function, type) else None
-            kind = kind if isinstance(kind, type) else None  # a front end's own cell, by the one it is made of
+            # A front end's cell takes the arguments of the one that it is made of, unless it says its own.
+            kind = kind if isinstance(kind, type) and "__init__" not in vars(function) else None
             for each in inspect.signature(kind or function).parameters.values():
                 if each.annotation in FLAGS and not (kind and each.name == "reuse"):  # which tf.AUTO_REUSE may be
                     yield pytest.param(function, kind or function, each.name, id=f"{space}.{name}.{each.name}")

@@ -67,8 +67,10 @@ from unspool.tf1.graph import Graph, Operation, get_default_graph, reset_default
 from unspool.tf1.graph_def import GraphDef, import_graph_def
 from unspool.tf1.graph_functions import (
     add_to_collection,
+    colocate_with,
     control_dependencies,
     device,
+    executing_eagerly,
     get_collection,
     get_collection_ref,
 )
@@ -237,6 +239,7 @@ __all__ = [
     "assign_sub",
     "bfloat16",
     "bool",
+    "colocate_with",
     "compat",
     "complex64",
     "complex128",
@@ -255,6 +258,7 @@ __all__ = [
     "edit_distance",
     "errors",
     "estimator",
+    "executing_eagerly",
     "flags",
     "float16",
     "float32",

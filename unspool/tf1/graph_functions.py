@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from unspool.tf1.graph import get_default_graph
@@ -27,6 +27,16 @@ def control_dependencies(control_inputs: Iterable[Any] | None) -> AbstractContex
 def device(device_name_or_function: Any) -> AbstractContextManager[None]:
     """A context that is accepted and ignored: a session runs where torch's default device is."""
     return get_default_graph().device(device_name_or_function)
+
+
+def colocate_with(op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
+    """A context that is accepted and ignored, as `device` is."""
+    return nullcontext()
+
+
+def executing_eagerly() -> bool:
+    """False: operations are added to a graph."""
+    return False
 
 
 def add_to_collection(name: str, value: Any) -> None:

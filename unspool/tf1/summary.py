@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from unspool.tf1 import png
 from unspool.tf1.dtypes import string
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.namespace import missing
@@ -19,7 +20,10 @@ from unspool.tf1.shapes import described, fit
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.variables import GraphKeys
 
-__all__ = ["FileWriter", "histogram", "merge", "merge_all", "scalar"]
+__all__ = ["FileWriter", "histogram", "image", "merge", "merge_all", "scalar"]
+
+LATER = ("Summary", "Event")
+"""Names that need the tensorboard package, which others do without."""
 
 
 def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
@@ -59,6 +63,42 @@ def histogram(name: str, values: Any, collections: Any = None, family: str | Non
         return _encoded(_value(tag=tag, histo=_histogram(array)))
 
     return _summarized("HistogramSummary", encode, name, as_tensor(values), collections, family)
+
+
+def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None) -> Tensor:
+    """A summary of pictures; see `scalar`.
+
+    Args:
+        name: what TensorBoard shows.
+        tensor: `[batch, height, width, channels]`, with 1, 3 or 4 channels: uint8 as it is, other numbers scaled.
+        max_outputs: at most how many pictures of the batch.
+        collections, family: see `scalar`.
+
+    Raises:
+        ValueError: if the shape is known and no batch of pictures, or no picture is asked for.
+
+    >>> from unspool import tf1 as tf
+    >>> tf.summary.image("frames", tf.zeros([2, 4, 4, 1])).dtype
+    tf.string
+    """
+    given = as_tensor(tensor)
+    if not fit(given.dims, (None,) * 4) or (given.dims and given.dims[3] not in (None, 1, 3, 4)):
+        raise ValueError(
+            f"tensor must be [batch, height, width, 1, 3 or 4 channels], but has shape {described(given.dims)}"
+        )
+    if max_outputs < 1:
+        raise ValueError(f"max_outputs must be at least 1, but is {max_outputs}")
+
+    def encode(tag: str, value: torch.Tensor) -> bytes:
+        if value.dim() != 4 or value.shape[3] not in (1, 3, 4):
+            raise ValueError(f"Tensor must be 4-D with last dim 1, 3, or 4, not {list(value.shape)}")
+        rows = value[:max_outputs].detach().cpu().numpy()
+        tags = [f"{tag}/image"] if max_outputs == 1 else [f"{tag}/image/{number}" for number in range(len(rows))]
+        pixels = [png.scaled(row, np.array([255, 0, 0, 255], np.uint8)) for row in rows]
+        values = [_value(tag=tag, image=_picture(each)) for tag, each in zip(tags, pixels, strict=True)]
+        return _proto("summary_pb2").Summary(value=values).SerializeToString()
+
+    return _summarized("ImageSummary", encode, name, given, collections, family)
 
 
 def merge(inputs: Sequence[Any], collections: Any = None, name: str | None = None) -> Tensor:
@@ -223,6 +263,13 @@ def _bucket_limits() -> np.ndarray[Any, Any]:
 _LIMITS = _bucket_limits()
 
 
+def _picture(pixels: np.ndarray[Any, Any]) -> Any:
+    height, width, channels = pixels.shape
+    return _proto("summary_pb2").Summary.Image(
+        height=height, width=width, colorspace=channels, encoded_image_string=png.encoded(pixels)
+    )
+
+
 def _encoded(value: Any) -> bytes:
     return _proto("summary_pb2").Summary(value=[value]).SerializeToString()
 
@@ -243,6 +290,6 @@ def _imported(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Summary", "Event"):
+    if name in LATER:
         return getattr(_proto("summary_pb2" if name == "Summary" else "event_pb2"), name)
     raise missing("tf.summary", name, globals())

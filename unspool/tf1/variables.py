@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class GraphKeys:
     """The names of the collections that programs ask for."""
 
-    GLOBAL_VARIABLES = "variables"
+    GLOBAL_VARIABLES = VARIABLES = "variables"
     LOCAL_VARIABLES = "local_variables"
     TRAINABLE_VARIABLES = "trainable_variables"
     REGULARIZATION_LOSSES = "regularization_losses"

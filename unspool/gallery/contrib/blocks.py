@@ -114,6 +114,7 @@ class GRUBlockCell(GRUCell):
         "candidate_bias": "b_c",
     }
 
+    @checks_flags
     def __init__(
         self,
         num_units: int | None = None,
@@ -165,6 +166,7 @@ class CudnnCompatibleLSTMCell(LSTMBlockCell):
     'cudnn_compatible_lstm_cell/kernel'
     """
 
+    @checks_flags
     def __init__(
         self,
         num_units: int,

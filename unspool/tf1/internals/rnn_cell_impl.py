@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from unspool.structure import flatten
+from unspool.tf1.dtypes import int32
 from unspool.tf1.operations import as_tensor
+from unspool.tf1.ops.array import expand_dims
 from unspool.tf1.ops.joining import concat
 from unspool.tf1.ops.math import add
 from unspool.tf1.ops.products import matmul
 from unspool.tf1.rnn.contrib import LayerRNNCell
 from unspool.tf1.scopes import get_variable
+from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tensor import Tensor
 
 __all__ = [
     "_BIAS_VARIABLE_NAME",
     "_WEIGHTS_VARIABLE_NAME",
     "LayerRNNCell",
+    "_concat",
     "_like_rnncell",
     "_linear",
     "assert_like_rnncell",
@@ -57,6 +63,21 @@ def _linear(
 
 
 linear = _linear
+
+
+def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
+    """The sizes of one shape, then those of another: a list with None for what is not known, or a tensor."""
+    if static:
+        return [*_sizes(prefix), *_sizes(suffix)]
+    sizes = [as_tensor(each, int32) for each in (prefix, suffix)]
+    return concat([expand_dims(each, 0) if each.dims == () else each for each in sizes], 0)
+
+
+def _sizes(shape: Any) -> list[int | None]:
+    if isinstance(shape, Tensor):
+        known = [None] if shape.known is None else np.atleast_1d(shape.known).tolist()
+        return [None if each is None else int(each) for each in known]
+    return TensorShape([shape] if shape is None or isinstance(shape, int) else shape).as_list()
 
 
 def _like_rnncell(cell: Any) -> bool:

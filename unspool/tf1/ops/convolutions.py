@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from unspool.flags import checks_flags
 from unspool.tf1.operations import FRACTIONS, apply, as_sizes, as_tensor, check_takes, known_ints, same_dtype
 from unspool.tf1.ops.images import Images, same_padding, turned
 from unspool.tf1.shapes import Dim, Dims, compatible, described
@@ -26,6 +27,7 @@ __all__ = [
 _CONVOLUTIONS: dict[int, Callable[..., torch.Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 
+@checks_flags
 def conv1d(
     value: Any = None,
     filters: Any = None,
@@ -57,6 +59,7 @@ def conv1d(
     return _convolve("conv1d", 1, given, filters, stride, padding, data_format, dilations, name)
 
 
+@checks_flags
 def conv2d(
     input: Any,
     filter: Any = None,

@@ -228,8 +228,7 @@ def regex_full_match(input: Any, pattern: str, name: str | None = None) -> Tenso
 def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """How many bytes each string has; or characters, if `unit` is "UTF8_CHAR"."""
     given = as_tensor(input, string)
-    if unit not in ("BYTE", "UTF8_CHAR"):
-        raise ValueError(f'unit must be "BYTE" or "UTF8_CHAR", but is {unit!r}')
+    _check_unit(unit)
     length: Any = len if unit == "BYTE" else lambda text: len(text.decode("utf-8", "replace"))  # pyright: ignore[reportUnknownLambdaType]
 
     def compute(x: Strings) -> torch.Tensor:
@@ -239,20 +238,26 @@ def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Te
 
 
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
-    """The bytes of each string from a place on, so many at most; negative places count from the end.
+    """The bytes of each string, or characters if `unit` is "UTF8_CHAR", from a place on, so many at most.
+
+    Negative places count from the end.
 
     Raises:
+        ValueError: if `unit` is another one.
         InvalidArgumentError: in a run, if a place is outside of its string.
     """
+    _check_unit(unit)
     given, places, lengths = as_tensor(input, string), as_tensor(pos), as_tensor(len)
     shape = broadcast("Substr", given.dims, places.dims, lengths.dims)
 
     def part(text: bytes, place: int, count: int) -> bytes:
-        size = text.__len__()
+        units: Any = text if unit == "BYTE" else text.decode("utf-8", "replace")
+        size = units.__len__()
         if not -size <= place <= size:
             raise ValueError(f"pos {place} out of range for string b'{text.decode()}'")
         start = place + size if place < 0 else place
-        return text[start : start + max(count, 0)]
+        found = units[start : start + max(count, 0)]
+        return found if isinstance(found, bytes) else found.encode()
 
     def compute(x: Strings, p: torch.Tensor, n: torch.Tensor) -> Strings:
         columns = np.broadcast_arrays(x.array(), p.numpy(), n.numpy())
@@ -382,3 +387,8 @@ def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = 
         return torch.from_numpy(x.mapped(lambda text: bucket_of(text, num_buckets)).astype(np.int64))
 
     return apply("StringToHashBucketFast", compute, given, name=name, outputs=[(int64, given.dims)])
+
+
+def _check_unit(unit: str) -> None:
+    if unit not in ("BYTE", "UTF8_CHAR"):
+        raise ValueError(f'unit must be "BYTE" or "UTF8_CHAR", but is {unit!r}')

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from unspool.flags import checks_flags
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.queues.queue import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
 from unspool.tf1.queues.runners import QueueRunner, add_queue_runner
@@ -13,6 +14,7 @@ from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tensor import Tensor
 
 
+@checks_flags
 def batch(
     tensors: Any,
     batch_size: Any,
@@ -58,6 +60,7 @@ def batch(
     )
 
 
+@checks_flags
 def shuffle_batch(
     tensors: Any,
     batch_size: Any,

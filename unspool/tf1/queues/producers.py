@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.flags import checks_flags
 from unspool.tf1.dtypes import int64, string
 from unspool.tf1.graph_functions import control_dependencies
 from unspool.tf1.operations import as_tensor
@@ -39,6 +40,7 @@ def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
     return ref.count_up_to(limit)
 
 
+@checks_flags
 def input_producer(
     input_tensor: Any,
     element_shape: Any = None,
@@ -83,6 +85,7 @@ def input_producer(
         return queue
 
 
+@checks_flags
 def string_input_producer(
     string_tensor: Any,
     num_epochs: int | None = None,
@@ -104,6 +107,7 @@ def string_input_producer(
         return input_producer(checked, [], num_epochs, shuffle, seed, capacity, shared_name, None, name, cancel_op)
 
 
+@checks_flags
 def range_input_producer(
     limit: Any,
     num_epochs: int | None = None,
@@ -132,6 +136,7 @@ def range_input_producer(
         )
 
 
+@checks_flags
 def slice_input_producer(
     tensor_list: Any,
     num_epochs: int | None = None,

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from unspool.flags import checks_flags
 from unspool.tf1.errors import CancelledError, OpError, OutOfRangeError
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.queues.coordinator import Coordinator
@@ -163,6 +164,7 @@ def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS)
     get_default_graph().add_to_collection(collection, qr)
 
 
+@checks_flags
 def start_queue_runners(
     sess: Any = None,
     coord: Coordinator | None = None,

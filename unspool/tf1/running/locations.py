@@ -53,6 +53,8 @@ INSIDE: dict[str, str] = {
     "python.platform.test": "test",
     "python.client.session": ".",
     "python.client.device_lib": "internals:device_lib",
+    "python.debug": "internals:debug",
+    "python.debug.*": "internals:debug",
     "python.training": "train",
     "python.training.*": "train .",
     "python.lib.io.file_io": "gfile",

@@ -50,6 +50,7 @@ from unspool.tf1.train.decays import (
     polynomial_decay,
 )
 from unspool.tf1.train.descent import GradientDescentOptimizer, MomentumOptimizer
+from unspool.tf1.train.devices import replica_device_setter
 from unspool.tf1.train.meta_graph import export_meta_graph, import_meta_graph
 from unspool.tf1.train.moving_average import ExponentialMovingAverage
 from unspool.tf1.train.optimizer import Optimizer
@@ -168,6 +169,7 @@ __all__ = [
     "polynomial_decay",
     "range_input_producer",
     "remove_checkpoint",
+    "replica_device_setter",
     "shuffle_batch",
     "slice_input_producer",
     "start_queue_runners",

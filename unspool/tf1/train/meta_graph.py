@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unspool.flags import checks_flags
 from unspool.tf1.graph import Graph, get_default_graph
 
 MAGIC = b"unspool graph\n"
@@ -69,6 +70,7 @@ def export_meta_graph(
     return made
 
 
+@checks_flags
 def import_meta_graph(
     meta_graph_or_file: MetaGraphDef | str | os.PathLike[str],
     clear_devices: bool = False,

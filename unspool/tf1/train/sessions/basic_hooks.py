@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from unspool.flags import checks_flags
 from unspool.tf1 import logging
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.train.saver import Saver
@@ -138,6 +139,7 @@ class CheckpointSaverHook(SessionRunHook):
         save_graph_def: accepted; graphs are not written.
     """
 
+    @checks_flags
     def __init__(
         self,
         checkpoint_dir: Any,
@@ -219,6 +221,7 @@ class LoggingTensorHook(SessionRunHook):
         formatter: takes the values, in a dict by name, to what is logged.
     """
 
+    @checks_flags
     def __init__(
         self,
         tensors: Any,
@@ -408,6 +411,7 @@ class NanTensorHook(SessionRunHook):
         fail_on_nan_loss: whether that is an error, `NanLossDuringTrainingError`.
     """
 
+    @checks_flags
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
         self._loss, self._fail = loss_tensor, fail_on_nan_loss
 

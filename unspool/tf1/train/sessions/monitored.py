@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from unspool.flags import checks_flags
 from unspool.tf1.errors import OutOfRangeError
 from unspool.tf1.graph import Graph
 from unspool.tf1.queues.coordinator import Coordinator
@@ -264,6 +265,7 @@ class SingularMonitoredSession(MonitoredSession):
         return self._opened()
 
 
+@checks_flags
 def MonitoredTrainingSession(  # noqa: N802
     master: str = "",
     is_chief: bool = True,

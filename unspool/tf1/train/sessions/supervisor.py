@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from unspool.flags import checks_flags
 from unspool.tf1 import logging
 from unspool.tf1.graph import Graph, get_default_graph
 from unspool.tf1.queues.coordinator import Coordinator, LooperThread
@@ -50,6 +51,7 @@ class Supervisor:
 
     USE_DEFAULT: Any = 0
 
+    @checks_flags
     def __init__(
         self,
         graph: Graph | None = None,

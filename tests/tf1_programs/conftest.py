@@ -1,0 +1,1 @@
+collect_ignore = ["scripts"]  # programs that import tensorflow, which test_tf1_scripts.py runs
