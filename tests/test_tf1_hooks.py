@@ -87,7 +87,7 @@ def test_a_training_without_tensorboard_has_checkpoints_and_no_summaries(
     train([], 3, checkpoint_dir=str(tmp_path))
     assert sorted(each.name for each in tmp_path.iterdir()) == [
         "checkpoint",
-        *(f"model.ckpt-{step}.{end}" for step in (0, 3) for end in ("data-00000-of-00001", "index")),
+        *(f"model.ckpt-{step}.{end}" for step in (0, 3) for end in ("data-00000-of-00001", "index", "meta")),
     ]
 
 
