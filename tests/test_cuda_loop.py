@@ -157,6 +157,13 @@ def test_results_are_the_same_bits_in_any_order(seed: int) -> None:
     assert all(torch.equal(found[0][key], found[1][key]) for key in found[0])
 
 
+def test_a_block_may_have_more_rows_than_a_tile_of_tensor_cores() -> None:
+    own, inputs, state = problem("gru", torch.float32, batch=18)
+    with emulated(tiling=Tiling(Units(UNITS, 16), rows=16, warps=4)) as emitter:
+        check(own, torch.float32, [4, 0, 2, *[3] * 15], inputs, state)
+        assert emitter.machine.launches == 2
+
+
 def test_rows_that_do_not_fit_at_once_run_one_after_another() -> None:
     own, inputs, state = problem("gru", torch.float32, batch=18)
     lengths = [4, 0, 2, *[3] * 15]

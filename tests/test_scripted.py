@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from tests.comparison import check, wanting_gradients
 from tests.idioms.table import DEPTH, UNITS, Step
 from unspool import dynamic_rnn, explain, static_rnn
 from unspool.engine.reasons import Code
+from unspool.engine.trace.scripted import FromGraphs
 
 BATCH, STEPS = 4, 3
 
@@ -185,6 +187,18 @@ def test_torch_calls_scripted_code_itself_after_a_trace() -> None:
     cell = Step(after, layer=scripted(Layer())).double()
     dynamic_rnn(cell, inputs(), dtype=torch.float64)
     assert [kind.__call__ for kind in kinds] == before
+
+
+def test_other_threads_call_scripted_code_as_ever_during_a_trace() -> None:
+    gate, found = scripted(_gate), list[Tensor]()
+    x, h = torch.randn(2, UNITS), torch.randn(2, UNITS)
+    with FromGraphs():
+        thread = threading.Thread(target=lambda: found.append(gate(x, h, scale=0.5)))
+        thread.start()
+        thread.join()
+        found.append(gate(x, h, scale=0.5))
+    for each in found:
+        torch.testing.assert_close(each, _gate(x, h, 0.5))
 
 
 @pytest.mark.parametrize(("action", "planned"), [("default", True), ("always", False)])

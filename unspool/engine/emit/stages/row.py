@@ -17,6 +17,7 @@ import torch
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.convolutions import Geometry, Options
 from unspool.engine.emit.stages.dtypes import DTYPES, HALVES, MULTIPLIED, computed
+from unspool.engine.emit.stages.reserved import RESERVED
 from unspool.engine.emit.stages.statements import Compute, Convolve, Correlate, Largest, Product, Reduce, Statement
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.program import Instruction, Value
@@ -319,17 +320,6 @@ class Row:
             else:
                 self.compute(f"{name}_part", "{0}", dtype, piece.shape, piece, target=place)
         return whole
-
-
-RESERVED = {
-    *("and", "auto", "bool", "case", "catch", "char", "class", "const", "default", "delete", "do", "double", "else"),
-    *("enum", "float", "for", "if", "int", "long", "new", "not", "operator", "or", "register", "return", "short"),
-    *("signed", "static", "struct", "switch", "template", "this", "typename", "union", "unsigned", "using", "void"),
-    *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor", "begin"),
-    *("tile", "first", "mine", "memory", "scratch", "step", "next", "turn", "item", "own", "r", "unit", "there"),
-    *("lane", "at", "term", "other", "from", "found", "sum", "so_far", "place", "how", "core", "i", "here"),
-}
-"""Names that a value cannot have in the emitted code: words of C++ and CUDA, and what loops call their own."""
 
 
 def _can_start(product: Product, added: Ref) -> bool:

@@ -21,7 +21,10 @@ UNSPOOL_DEVICE void multiply_rows(int rows, const L* left, int left_apart, const
   constexpr int kRows = 4;
   for (int column = thread(); column < width; column += THREADS)
     for (int first = 0; first < rows; first += kRows) {
-      Sum sums[kRows] = {};
+      Sum sums[kRows] = {}, starts[kRows];
+#pragma unroll
+      for (int q = 0; q < kRows; q++)  // they arrive while terms are multiplied
+        starts[q] = added && first + q < rows ? Sum(added[(first + q) * added_apart + column]) : Sum(0);
 #pragma unroll 4
       for (int k = 0; k < depth; k++) {
         const Sum factor = Sum(matrix[(int64_t)k * width + column]);
@@ -31,10 +34,7 @@ UNSPOOL_DEVICE void multiply_rows(int rows, const L* left, int left_apart, const
       }
 #pragma unroll
       for (int q = 0; q < kRows; q++)
-        if (first + q < rows) {
-          const Sum start = added ? Sum(added[(first + q) * added_apart + column]) : Sum(0);
-          out[(first + q) * out_apart + column] = O(start + sums[q]);
-        }
+        if (first + q < rows) out[(first + q) * out_apart + column] = O(starts[q] + sums[q]);
     }
 }
 

@@ -91,7 +91,7 @@ class LoopText:
     @property
     def _turns(self) -> int:
         """How many elements a thread has, if these are few: what it needs of memory is then read before it waits."""
-        if self._units is None or any(isinstance(each, Reduce) for each in self.loop.statements):
+        if any(isinstance(each, Reduce) for each in self.loop.statements):
             return 0
         turns = -(-self.places.tiling.rows * math.prod(self.share) // (LANES * self.places.tiling.warps))
         return turns if turns <= MOST_TURNS else 0
