@@ -23,7 +23,7 @@ LEAST_UNITS = 8
 BASE_REGISTERS = 24
 """Of a thread, besides its part of the matrices and what it multiplies with."""
 MOST_REGISTERS = 255
-STAGED_REGISTERS = 48
+STAGED_REGISTERS = 40
 """For terms of an exact product that are on their way from shared memory."""
 STREAM_REGISTERS = 3
 """For each streamed value: where it is, and the one for the next step."""
@@ -99,7 +99,7 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
         for each in eaches:
             for height in (8, 16, 32):
                 for warps in (4, 8, 16):
-                    for kept in ("registers", "shared"):
+                    for kept in ("registers", "shared", "memory"):
                         tiling = Tiling(Units(count, each), height, warps, kept, limits.tf32, limits.shared_bytes)
                         if _fits(lowered, tiling, rows, limits):
                             yield tiling
@@ -144,8 +144,9 @@ def used_registers(product: Product, tiling: Tiling) -> int:
     """Registers of a thread for what it multiplies with, and for its sums."""
     if by_tensor_cores(product, tiling):
         return _blocks(product, tiling) * 4 + columns(product, tiling) // 16 * 4
-    across = columns(product, tiling) // lanes_across(columns(product, tiling))
-    return 8 * across * _words(product) + STAGED_REGISTERS
+    lanes = lanes_across(columns(product, tiling))
+    words = own_terms(product, tiling) * 32 // lanes * _words(product)  # of a row, for a warp
+    return 8 * columns(product, tiling) // lanes * _words(product) + -(-8 * words // 128) * 4 + STAGED_REGISTERS
 
 
 def lanes_across(columns: int) -> int:
@@ -224,5 +225,8 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> flo
         tensor = columns(each, tiling) // 16 * _blocks(each, tiling) * 2 * tiling.rows // 8
         slow = 1 if by_tensor_cores(each, tiling) else 8
         total += TENSOR_TILE * slow * tensor * tiling.warps / 4 * (1 if tiling.kept == "registers" else 2)
+        if tiling.kept == "memory":  # all blocks read their matrices again
+            matrix = 32 * 4 * tiling.warps * held_registers(each, tiling)
+            total += MEGABYTE * min(groups, at_once) * tiles * matrix / (1 << 20)
         total += SUM * tiling.rows * columns(each, tiling) / 32
     return total * -(-groups // at_once)

@@ -145,6 +145,7 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
   static constexpr int kStage = 8 * kTerms * sizeof(T);  // bytes of a warp: eight rows' terms
   static constexpr int kSharedBytes = warps * kStage + (kept == Kept::shared ? kNumbers * (int)sizeof(T) : 0);
   static constexpr int64_t kPacked = kNumbers;
+  static constexpr int kUnrolled = kept == Kept::registers ? kOwn : 8;  // registers have no indices that vary
 
   T own_[kept == Kept::registers ? kLanes : 1][kept == Kept::registers ? kOwn : 1];
   const T* packed_;
@@ -190,7 +191,7 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
         if (j * 32 + lane < 8 * kPieces) ((Words<T>*)stage)[j * 32 + lane] = words[j];
       sync_warp();
       T sums[8][kLanes] = {};
-#pragma unroll
+#pragma unroll kUnrolled
       for (int k = 0; k < kOwn; k++)
 #pragma unroll
         for (int r = 0; r < 8; r++) {
