@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from tests.comparison import CERTAIN, check, engine_loop, made, plain_loop, results, wanting_gradients
+from tests.comparison import (
+    CERTAIN,
+    assert_same,
+    engine_loop,
+    loss_of,
+    made,
+    plain_loop,
+    results,
+    wanting_gradients,
+)
 from tests.emulator.cells import MAKE, problem
 from unspool import dynamic_rnn, explain
 from unspool.structure import map_structure
@@ -27,12 +37,24 @@ def on_device(structure: Any) -> Any:
     return wanting_gradients(map_structure(lambda leaf: leaf.detach().cuda(), structure))
 
 
+def on_host(*structures: Any) -> Tensor:
+    """The number that gradients are of."""
+    return loss_of(*(map_structure(lambda leaf: leaf.cpu(), each) for each in structures))
+
+
+def found_by_kernels(own: Any, dtype: torch.dtype, lengths: Any, inputs: Any, state: Any) -> dict[str, Tensor]:
+    """What the GPU computes, and every gradient, on the host."""
+    found = results(engine_loop, own.cuda(), dtype, lengths, on_device(inputs), on_device(state), on_host)
+    return {key: value.detach().cpu() for key, value in found.items()}
+
+
 @pytest.mark.parametrize("name", [each for each in CERTAIN if each not in ("branching", "clockwork")])
 def test_user_cells_equal_the_plain_loop(name: str) -> None:
     own, dtype, inputs, state = made(name)
-    own, inputs, state = own.cuda(), on_device(inputs), on_device(state)
-    assert explain(own, inputs, None, state, dtype).emitter == "cuda-loop"
-    check(own, dtype, [7, 0, 3, 3, 1], inputs, state)
+    lengths = [7, 0, 3, 3, 1]
+    expected = results(plain_loop, copy.deepcopy(own), dtype, lengths, inputs, state)
+    assert explain(own.cuda(), on_device(inputs), None, on_device(state), dtype).emitter == "cuda-loop"
+    assert_same(found_by_kernels(own, dtype, lengths, inputs, state), expected)
 
 
 @pytest.mark.parametrize("name", MAKE)
@@ -43,9 +65,9 @@ def test_divided_cells_are_near_float64(name: str, dtype: torch.dtype, limit: fl
     exact = [wanting_gradients(map_structure(lambda leaf: leaf.to(wide), each)) for each in (inputs, state)]
     expected = results(plain_loop, copy.deepcopy(own).to(wide), wide, LENGTHS, *exact)
     for _ in range(20):
-        found = results(engine_loop, own.cuda(), dtype, LENGTHS, on_device(inputs), on_device(state))
+        found = found_by_kernels(own, dtype, LENGTHS, inputs, state)
         for key, value in expected.items():
-            assert (found[key].cpu().to(wide) - value).norm() < limit * value.norm(), key
+            assert (found[key].to(wide) - value).norm() < limit * value.norm(), key
 
 
 def test_loops_run_on_two_streams_and_in_a_captured_graph() -> None:

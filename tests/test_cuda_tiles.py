@@ -81,6 +81,14 @@ def test_small_cells_have_whole_rows_in_a_block() -> None:
     assert tilings(lower(cores("rnn", 32, torch.float32)[0]), 8, H200)[0].units is None
 
 
+def test_what_fits_in_no_block_is_read_from_memory() -> None:
+    own = lower(cores("lstm", 1024, torch.float32)[1])
+    best = tilings(own, 16, H200)[0]
+    assert best.units is not None
+    assert best.kept == "memory"
+    assert estimate(own, best, 16, H200) < 30
+
+
 def test_fewer_processors_have_wider_blocks() -> None:
     wide = tilings(lowered(512, 0), 8, Limits(processors=8, shared_bytes=227 * 1024))[0]
     assert wide.units is None or wide.units.tiles <= 8

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from unspool.engine.emit.cuda.loop.printer.places import Places
-from unspool.engine.emit.cuda.loop.tiles import by_tensor_cores
+from unspool.engine.emit.cuda.loop.tiles import by_tensor_cores, lanes_across, own_terms
 from unspool.engine.emit.cuda.loop.tiles import columns as columns_of
 from unspool.engine.emit.stages.statements import Product
 from unspool.engine.emit.stages.strided import Ref
@@ -41,6 +41,8 @@ def pack(product: Product, shared: Sequence[Tensor], places: Places) -> Tensor:
         # A lane (g, t) has, of 16 columns and 4 * each terms, columns g and g + 8, and `each` neighbouring terms.
         parts = padded.reshape(units.tiles, columns // 16, 2, 8, warps, blocks, 4, 2, 2, each // 4)
         return parts.permute(0, 4, 1, 5, 7, 3, 6, 8, 2, 9).contiguous()
-    terms, lanes = -(-depth // (each * warps)) * each, -(-columns // 32) * 32
-    padded = pad(by_tile, (0, warps * terms - depth, 0, lanes - by_tile.shape[1]))
-    return padded.reshape(units.tiles, lanes, warps, terms).permute(0, 2, 3, 1).contiguous()
+    across = lanes_across(columns)  # lanes that have columns; where these are not all, others have other terms
+    split, own = 32 // across, own_terms(product, places.tiling)
+    padded = pad(by_tile, (0, warps * split * own - depth, 0, columns - by_tile.shape[1]))
+    parts = padded.reshape(units.tiles, columns // across, across, warps, split, own)
+    return parts.permute(0, 3, 5, 1, 4, 2).contiguous()

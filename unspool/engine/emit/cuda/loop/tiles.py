@@ -23,6 +23,8 @@ LEAST_UNITS = 8
 BASE_REGISTERS = 24
 """Of a thread, besides its part of the matrices and what it multiplies with."""
 MOST_REGISTERS = 255
+STAGED_REGISTERS = 40
+"""For terms of an exact product that are on their way from shared memory."""
 STREAM_REGISTERS = 3
 """For each streamed value: where it is, and the one for the next step."""
 CROSSING = 0.65
@@ -97,7 +99,7 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
         for each in eaches:
             for height in (8, 16, 32):
                 for warps in (4, 8, 16):
-                    for kept in ("registers", "shared"):
+                    for kept in ("registers", "shared", "memory"):
                         tiling = Tiling(Units(count, each), height, warps, kept, limits.tf32, limits.shared_bytes)
                         if _fits(lowered, tiling, rows, limits):
                             yield tiling
@@ -132,14 +134,35 @@ def by_tensor_cores(product: Product, tiling: Tiling) -> bool:
 
 def held_registers(product: Product, tiling: Tiling) -> int:
     """Registers of a thread for its part of a matrix."""
-    return columns(product, tiling) // 16 * _blocks(product, tiling) * 8
+    if by_tensor_cores(product, tiling):
+        return columns(product, tiling) // 16 * _blocks(product, tiling) * 8
+    across, words = columns(product, tiling) // lanes_across(columns(product, tiling)), _words(product)
+    return across * own_terms(product, tiling) * words
 
 
 def used_registers(product: Product, tiling: Tiling) -> int:
     """Registers of a thread for what it multiplies with, and for its sums."""
-    tiles, exact = columns(product, tiling) // 16, not by_tensor_cores(product, tiling)
-    words = product.matrix.buffer.dtype.itemsize // 4 or 1
-    return _blocks(product, tiling) * 4 + tiles * 4 * (words if exact else 1)
+    if by_tensor_cores(product, tiling):
+        return _blocks(product, tiling) * 4 + columns(product, tiling) // 16 * 4
+    lanes = lanes_across(columns(product, tiling))
+    words = own_terms(product, tiling) * 32 // lanes * _words(product)  # of a row, for a warp
+    return 8 * columns(product, tiling) // lanes * _words(product) + -(-8 * words // 128) * 4 + STAGED_REGISTERS
+
+
+def lanes_across(columns: int) -> int:
+    """How many lanes of a warp have columns of their own where products are exact; others have other terms."""
+    return 16 if columns % 32 else 32
+
+
+def own_terms(product: Product, tiling: Tiling) -> int:
+    """Terms that a lane multiplies where products are exact."""
+    each, split = 16 // product.matrix.buffer.dtype.itemsize, 32 // lanes_across(columns(product, tiling))
+    return -(-product.matrix.shape[0] // (each * tiling.warps * split)) * each
+
+
+def _words(product: Product) -> int:
+    """Registers of a number."""
+    return max(1, product.matrix.buffer.dtype.itemsize // 4)
 
 
 def registers(lowered: Lowered, tiling: Tiling) -> int:
@@ -166,13 +189,11 @@ def part_bytes(product: Product, tiling: Tiling) -> int:
 
 def product_bytes(product: Product, tiling: Tiling) -> int:
     """Shared memory that a product has besides: its matrix, and rows that lanes look at together."""
-    size = product.matrix.buffer.dtype.itemsize
-    each, kept = 16 // size, tiling.kept == "shared"
+    matrix = tiling.warps * 32 * 4 * held_registers(product, tiling) if tiling.kept == "shared" else 0
     if by_tensor_cores(product, tiling):
-        return tiling.warps * 32 * 4 * held_registers(product, tiling) if kept else 0
-    terms = -(-product.matrix.shape[0] // (each * tiling.warps)) * each
-    matrix = tiling.warps * terms * -(-columns(product, tiling) // 32) * 32 * size if kept else 0
-    return tiling.warps * 8 * terms * size + matrix
+        return matrix
+    terms = own_terms(product, tiling) * 32 // lanes_across(columns(product, tiling))
+    return tiling.warps * 8 * terms * product.matrix.buffer.dtype.itemsize + matrix
 
 
 def shared_bytes(lowered: Lowered, tiling: Tiling) -> int:
@@ -204,5 +225,8 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> flo
         tensor = columns(each, tiling) // 16 * _blocks(each, tiling) * 2 * tiling.rows // 8
         slow = 1 if by_tensor_cores(each, tiling) else 8
         total += TENSOR_TILE * slow * tensor * tiling.warps / 4 * (1 if tiling.kept == "registers" else 2)
+        if tiling.kept == "memory":  # all blocks read their matrices again
+            matrix = 32 * 4 * tiling.warps * held_registers(each, tiling)
+            total += MEGABYTE * min(groups, at_once) * tiles * matrix / (1 << 20)
         total += SUM * tiling.rows * columns(each, tiling) / 32
     return total * -(-groups // at_once)

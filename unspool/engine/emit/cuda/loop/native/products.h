@@ -134,17 +134,20 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
   }
 };
 
-// The same, exactly: a lane has columns, and all terms of its warp. The matrix is packed by warp, column, term.
+// The same, exactly: a lane has columns, and all terms of its warp; or, where 16 lanes are enough for the columns, half
+// of these. The matrix is packed by warp, term, column.
 template <typename T, int depth, int tiles, int rows, int warps, Kept kept> struct ExactProduct {
-  static constexpr int kEach = 16 / sizeof(T), kColumns = 16 * tiles, kLanes = (kColumns + 31) / 32;
-  static constexpr int kTerms = (depth + kEach * warps - 1) / (kEach * warps) * kEach;  // of a warp
+  static constexpr int kEach = 16 / sizeof(T), kColumns = 16 * tiles, kAcross = kColumns % 32 ? 16 : 32;
+  static constexpr int kSplit = 32 / kAcross, kLanes = kColumns / kAcross, kAll = kEach * warps * kSplit;
+  static constexpr int kOwn = (depth + kAll - 1) / kAll * kEach, kTerms = kOwn * kSplit;  // of a lane, of a warp
   static constexpr int kApart = kColumns + 4, kWarp = rows * kApart;
-  static constexpr int kNumbers = warps * kTerms * kLanes * 32;
+  static constexpr int kNumbers = warps * kOwn * kLanes * 32;
   static constexpr int kStage = 8 * kTerms * sizeof(T);  // bytes of a warp: eight rows' terms
   static constexpr int kSharedBytes = warps * kStage + (kept == Kept::shared ? kNumbers * (int)sizeof(T) : 0);
   static constexpr int64_t kPacked = kNumbers;
+  static constexpr int kUnrolled = kept == Kept::registers ? kOwn : 8;  // registers have no indices that vary
 
-  T own_[kept == Kept::registers ? kLanes : 1][kept == Kept::registers ? kTerms : 1];
+  T own_[kept == Kept::registers ? kLanes : 1][kept == Kept::registers ? kOwn : 1];
   const T* packed_;
 
   UNSPOOL_DEVICE void load(const void* packed, char* memory) {
@@ -158,7 +161,7 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
 #pragma unroll
       for (int c = 0; c < kLanes; c++)
 #pragma unroll
-        for (int k = 0; k < kTerms; k++) own_[c][k] = at(c, k);
+        for (int k = 0; k < kOwn; k++) own_[c][k] = at(c, k);
   }
 
   template <typename Row>
@@ -188,11 +191,11 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
         if (j * 32 + lane < 8 * kPieces) ((Words<T>*)stage)[j * 32 + lane] = words[j];
       sync_warp();
       T sums[8][kLanes] = {};
-#pragma unroll
-      for (int k = 0; k < kTerms; k++)
+#pragma unroll kUnrolled
+      for (int k = 0; k < kOwn; k++)
 #pragma unroll
         for (int r = 0; r < 8; r++) {
-          const T term = stage[r * kTerms + k];
+          const T term = stage[r * kTerms + lane / kAcross * kOwn + k];
 #pragma unroll
           for (int c = 0; c < kLanes; c++) sums[r][c] += (kept == Kept::registers ? own_[c][k] : at(c, k)) * term;
         }
@@ -200,14 +203,16 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
 #pragma unroll
       for (int r = 0; r < 8; r++)
 #pragma unroll
-        for (int c = 0; c < kLanes; c++)
-          if (c * 32 + lane < kColumns) part[warp * kWarp + (n * 8 + r) * kApart + c * 32 + lane] = sums[r][c];
+        for (int c = 0; c < kLanes; c++) {
+          if (kSplit > 1) sums[r][c] += shuffle_xor(sums[r][c], kAcross);
+          if (lane < kAcross) part[warp * kWarp + (n * 8 + r) * kApart + c * kAcross + lane] = sums[r][c];
+        }
     }
   }
 
  private:
   UNSPOOL_DEVICE T at(int c, int k) const {
-    return packed_[((thread() / 32 * kTerms + k) * kLanes + c) * 32 + thread() % 32];
+    return packed_[((thread() / 32 * kOwn + k) * kLanes + c) * 32 + thread() % 32];
   }
 };
 
