@@ -36,3 +36,17 @@ def test_the_type_checker_is_overruled_less_than_ten_times_and_each_time_for_a_r
     lines = [line for each in SOURCES for line in each.read_text().splitlines() if "pyright: ignore" in line]
     assert 0 < len(lines) < 10
     assert all(re.search(r"pyright: ignore\[[\w, ]+\]  # \w", line) for line in lines)
+
+
+def test_the_map_names_every_file_of_the_engine_and_nothing_that_is_not_there() -> None:
+    text = (ENGINE.parents[1] / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"[\w/]*\w+\.(?:py|h|cpp|cu)\b", text))
+    last = {each.rpartition("/")[2] for each in named}
+    assert {each.name for each in SOURCES if each.name != "__init__.py"} - last == set()
+    root = ENGINE.parents[1]
+    files = {
+        each.name
+        for room in ("unspool", "tests", "benchmarks", "conformance", "docs", "examples")
+        for each in (root / room).rglob("*")
+    }
+    assert last - files == set()

@@ -1,4 +1,4 @@
-"""Weights whose shapes nobody knows yet."""
+"""Parameters of a cell before its first call, while the size of its inputs is unknown."""
 
 from __future__ import annotations
 

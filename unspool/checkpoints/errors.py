@@ -1,4 +1,4 @@
-"""What is wrong with a file."""
+"""`CheckpointError`: a checkpoint file is damaged, cut off, or holds what is not supported."""
 
 from __future__ import annotations
 

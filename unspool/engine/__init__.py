@@ -1,8 +1,7 @@
-"""How a cell runs through time.
+"""The compiler and runtime behind the loops: traces a cell's step, splits it, compiles its core, runs it both ways.
 
-Loops use two functions of it, `entry.run`, and `entry.explain`, which says how it would; both take a `Request`.
-Decoding takes an `entry.Stepper`: one step at a time. What is here is cheap to import; `entry` loads the rest with the
-first plan.
+Loops use `entry.run`, and `entry.explain`, which says how it would run; both take a `Request`. Decoding takes an
+`entry.Stepper`: one step at a time. What is here is cheap to import; `entry` loads the rest with the first plan.
 """
 
 from unspool.engine.explain.explanation import Explanation

@@ -1,4 +1,4 @@
-"""Calls of cells that nobody changes: what the first has found out holds for all that look like it."""
+"""Prepared calls of cells that cannot change between calls, such as a session's, by a key of shapes and dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the default graph does, as functions."""
+"""Functions on the default graph: collections, `control_dependencies`, `device`."""
 
 from __future__ import annotations
 

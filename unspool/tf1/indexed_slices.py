@@ -1,4 +1,4 @@
-"""Gradients of tables: only the rows that were read, with their numbers."""
+"""`tf.IndexedSlices`: sparse gradients of embedding tables, as values and row indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes an attention of a cell's output and of what it looked at."""
+"""Attention layers: the attention vector from a cell's output and its context vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Formats counts, bytes and times for `explain` and for messages."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Decisions by values: a step that only checks some is traced as if all is well; one that branches, if rows can.
+"""Data-dependent control flow while a step is traced: checks on values are dropped, branches that rows cannot take refused.
 
 While a step is traced there are no values. So whenever it asks a tensor for a yes or no, or compares a number that it
-reads from one, both answers are tried. If all
-ways but one end in an error, what is asked are checks, and the way that is left is the step. If several come to an end,
-one of them may serve all (branches.py); else the values decide what is computed for rows together. What is asked of
-constants alone has one answer, as long as these are what they are.
+reads from one, both answers are tried. If all ways but one end in an error, what is asked are checks, and the way that
+is left is the step. If several come to an end, one of them may serve all (branches.py); else the values decide what is
+computed for rows together. What is asked of constants alone has one answer, as long as these are what they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Classes: rows of tables by their numbers, and the best of them."""
+"""Embedding lookup, `top_k` and `in_top_k`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What looks along axes: sums, means, the largest, norms."""
+"""Reductions along axes: `tf.reduce_sum` and its relatives, `tf.argmax`, norms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of what operations make, where torch would look at the number of rows, to choose a kernel, to tell them."""
+"""Shape functions by hand, for operations whose own would specialise on the symbolic number of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who owns what: the units of a row are divided among blocks, and what others need of a unit crosses as words.
+"""Divides the units of a row among blocks: which block computes what, and which values blocks exchange.
 
 A block has some of the units of its rows. A loop over a row's elements runs along these units, so that each element is
 computed by the block that owns its unit; or every block runs all of it. What a loop reads is at hand if it belongs to
