@@ -1,4 +1,4 @@
-"""Data-dependent control flow while a step is traced: checks on values are dropped, branches that rows cannot take refused.
+"""Data-dependent control flow of a traced step: checks on values are dropped, branches that rows cannot take refused.
 
 While a step is traced there are no values. So whenever it asks a tensor for a yes or no, or compares a number that it
 reads from one, both answers are tried. If all ways but one end in an error, what is asked are checks, and the way that
