@@ -13,9 +13,9 @@ from torch import Tensor
 from tests.single_operations import Single, by_compiled_loops
 from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.cpp.printer.spelling import literal
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk
+from unspool.engine.emit.text.spelling import literal
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Value

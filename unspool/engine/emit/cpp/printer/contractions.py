@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from textwrap import indent
 
-from unspool.engine.emit.cpp.printer.spelling import COMPUTED, Element
 from unspool.engine.emit.stages.statements import Contract
 from unspool.engine.emit.stages.strided import Ref
+from unspool.engine.emit.text.spelling import COMPUTED, Element
 
 AT_A_TIME = 4
 """Sums under way, and vectors added: as many as hide what an addition waits for."""

@@ -9,26 +9,23 @@ import torch
 
 from unspool.engine.emit.cpp.printer.contractions import contraction
 from unspool.engine.emit.cpp.printer.sequential import sequential
-from unspool.engine.emit.cpp.printer.spelling import (
-    COMPUTED,
-    converted,
-    expression,
-    literal,
-    loaded,
-    rounded,
-    start_of_fold,
-)
 from unspool.engine.emit.stages.dims import collapse, kept_dims, seen_as
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.scratch import ALIGNED, Home
 from unspool.engine.emit.stages.statements import ALONE, Alone, Compute, Contract, Reduce
 from unspool.engine.emit.stages.strided import Place, Ref
+from unspool.engine.emit.text.elements import FOLDS, SIGNS, Registers, comment, index_text
+from unspool.engine.emit.text.spelling import (
+    COMPUTED,
+    converted,
+    expression,
+    literal,
+    loaded,
+    start_of_fold,
+)
 
 TERMS = 128
 """How many float32 are summed before they are added to those before them, in float64."""
-FOLDS = {"max": "larger", "min": "smaller", "argmax": "exceeds", "argmin": "falls_below"}
-"""Functions by which elements meet, or are told from the best so far; sums and products have operators."""
-SIGNS = {"sum": "+=", "prod": "*="}
 
 
 class LoopText:
@@ -41,7 +38,7 @@ class LoopText:
 
     def __init__(self, home: Home, loop: Loop) -> None:
         self._home, self._loop = home, loop
-        self._registers: list[tuple[Ref, str]] = []
+        self._registers = Registers()
         self._fixed: dict[str, str] = {}
         self._dims = () if isinstance(loop.statements[0], ALONE) else collapse(loop)
         self._kept = 0 if loop.kept is None else kept_dims(self._dims, loop)
@@ -184,38 +181,27 @@ class LoopText:
     def _computed(self, each: Compute) -> Iterator[str]:
         arguments: list[str] = []
         for ref, dtype in each.arguments:
-            arguments.append(converted(self._argument(ref, dtype), ref.buffer.dtype, dtype))
+            text = self._registers.argument(self._read(ref, dtype), ref, dtype)
+            arguments.append(converted(text, ref.buffer.dtype, dtype))
         if each.adds:
             yield f"{self._element(each.target, len(self._dims))} += {arguments[0]};\n"
             return
-        kind, name = COMPUTED[each.target.buffer.dtype], self._name(each.target)
+        kind, name = COMPUTED[each.target.buffer.dtype], self._registers.name(each.target)
         if each.expression == "{0}" and self._home.has_memory(each.target.root().buffer):
             yield self._write(each.target, arguments[0], len(self._dims))
             return  # whoever needs it finds it there
         yield f"const {kind} {name} = {expression(each, arguments)};\n"
         if self._home.has_memory(each.target.root().buffer):
             yield self._write(each.target, name, len(self._dims))
-        self._registers.append((each.target, name))
-
-    def _name(self, target: Ref) -> str:
-        taken = {name for _, name in self._registers}
-        name = f"{target.buffer.name}_at"
-        return name if name not in taken else f"{name}_{len(taken)}"
-
-    def _argument(self, ref: Ref, dtype: torch.dtype) -> str:
-        """An element; a half that was just computed is rounded where it becomes a number of another dtype."""
-        text, own = self._read(ref, dtype), ref.buffer.dtype
-        at_hand = any(text == name for _, name in self._registers) or ref.buffer.place is Place.CONSTANT
-        return rounded(text, own) if at_hand and own != dtype else text
+        self._registers.hold(each.target, name)
 
     def _read(self, ref: Ref, dtype: torch.dtype | None = None) -> str:
         if ref.buffer.place is Place.CONSTANT:
             return literal(ref.buffer.number, dtype or ref.buffer.dtype)
         if ref.buffer.place is Place.COUNTED:
             return f"({index_text(seen_as(ref, self._dims), 'i')})"
-        for known, name in reversed(self._registers):
-            if known.same_elements(ref):
-                return name
+        if (name := self._registers.find(ref)) is not None:
+            return name
         element = self._element(ref, len(self._dims))
         root = ref.root().buffer
         in_memory = root.place in (Place.SHARED, Place.STREAMED) and _is_fixed(element)
@@ -256,11 +242,6 @@ class LoopText:
         return (comment(each.source) if each.source else "") + text
 
 
-def comment(text: str) -> str:
-    """A line of comment; a backslash at its end would take the next line with it."""
-    return f"// {text} .\n" if text.endswith("\\") else f"// {text}\n"
-
-
 def _name_of(element: str) -> str:
     """A name for what is at a fixed place, `flag_at_0` of `flag[0]`."""
     return element.replace("[", "_at_").removesuffix("]")
@@ -269,16 +250,3 @@ def _name_of(element: str) -> str:
 def _is_fixed(element: str) -> bool:
     """Whether an element is the same throughout a loop."""
     return element.endswith("]") and element.split("[")[1][:-1].isdecimal()
-
-
-def index_text(ref: Ref, names: str | Sequence[str], *further: str) -> str:
-    """Where an element is, from the names of loop indices: all begin with `names`, or are these."""
-    terms: dict[bool, list[str]] = {True: [], False: []}
-    for k, (size, stride) in enumerate(zip(ref.shape, ref.strides, strict=True)):
-        if stride and size > 1:
-            name = f"{names}{k}" if isinstance(names, str) else names[k]
-            terms[stride > 0].append(name if abs(stride) == 1 else f"{name} * {abs(stride)}")
-    added = [*terms[True], *further]
-    if ref.offset or not added:
-        added.append(str(ref.offset))
-    return " - ".join([" + ".join(added), *terms[False]])

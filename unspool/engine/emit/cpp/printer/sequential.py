@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import indent
 
-from unspool.engine.emit.cpp.printer.spelling import COMPUTED, TYPES, Element, loaded, start_of_fold
 from unspool.engine.emit.stages.statements import Along, Gather, Order, Scan, Scatter
+from unspool.engine.emit.text.spelling import COMPUTED, TYPES, Element, loaded, start_of_fold
 
 
 def sequential(statement: Scan | Order | Gather | Scatter, element: Element) -> str:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from textwrap import indent
 
 from unspool.engine.emit.cpp.libraries.kernels import Kernels
-from unspool.engine.emit.cpp.printer.loop_text import LoopText, comment
-from unspool.engine.emit.cpp.printer.spelling import TYPES
+from unspool.engine.emit.cpp.printer.loop_text import LoopText
 from unspool.engine.emit.stages.passes import Pass, Stage
 from unspool.engine.emit.stages.scratch import Home, Scratch
 from unspool.engine.emit.stages.statements import Convolve, Correlate, Largest, Product
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
+from unspool.engine.emit.text.elements import comment
+from unspool.engine.emit.text.spelling import TYPES
 
 APART = 5 * 64
 """Bytes between the buffers of a row: a cache has few places for what is a power of two apart, as vectors often are."""

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from textwrap import indent
 
-from unspool.engine.emit.cpp.printer.loop_text import comment, index_text
-from unspool.engine.emit.cpp.printer.spelling import COMPUTED, TYPES, literal, loaded, start_of_fold
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText, index_lines
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.statements import Along, Contract, Gather, Order, Scan, Scatter
 from unspool.engine.emit.stages.strided import Place, Ref
+from unspool.engine.emit.text.elements import comment, index_text
+from unspool.engine.emit.text.spelling import COMPUTED, TYPES, literal, loaded, start_of_fold
 
 MOST_ORDERED = 1024
 """Numbers that one thread puts in order."""

@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from textwrap import indent
 
-from unspool.engine.emit.cpp.printer.loop_text import comment
-from unspool.engine.emit.cpp.printer.spelling import TYPES
 from unspool.engine.emit.cuda.kernel import functions
 from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
@@ -24,6 +22,8 @@ from unspool.engine.emit.stages.dtypes import computed
 from unspool.engine.emit.stages.passes import Loop, Pass
 from unspool.engine.emit.stages.statements import Compute, Convolve, Largest, Product, Reduce
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
+from unspool.engine.emit.text.elements import comment
+from unspool.engine.emit.text.spelling import TYPES
 
 NATIVE = Path(__file__).parents[1] / "native"
 SYNC = "unspool::sync_block();\n"

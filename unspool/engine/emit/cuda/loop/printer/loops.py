@@ -8,8 +8,15 @@ from textwrap import indent
 
 import torch
 
-from unspool.engine.emit.cpp.printer.loop_text import FOLDS, SIGNS, comment, index_text
-from unspool.engine.emit.cpp.printer.spelling import (
+from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
+from unspool.engine.emit.cuda.loop.tiles import columns
+from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.stages.dtypes import HALVES
+from unspool.engine.emit.stages.passes import Loop
+from unspool.engine.emit.stages.statements import Compute, Reduce
+from unspool.engine.emit.stages.strided import Buffer, Place, Ref
+from unspool.engine.emit.text.elements import FOLDS, SIGNS, Registers, comment, index_text
+from unspool.engine.emit.text.spelling import (
     COMPUTED,
     TYPES,
     converted,
@@ -19,13 +26,6 @@ from unspool.engine.emit.cpp.printer.spelling import (
     rounded,
     start_of_fold,
 )
-from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
-from unspool.engine.emit.cuda.loop.tiles import columns
-from unspool.engine.emit.errors import CannotEmitError
-from unspool.engine.emit.stages.dtypes import HALVES
-from unspool.engine.emit.stages.passes import Loop
-from unspool.engine.emit.stages.statements import Compute, Reduce
-from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 
 LANES = 32
 """Of a warp."""
@@ -46,7 +46,7 @@ class LoopText:
         self.places, self.loop, self._number = places, loop, number
         self.mapped = places.division.mapped[loop]
         self._units = places.division.units
-        self._registers: list[tuple[Ref, str]] = []
+        self._registers = Registers()
         self.pointers: dict[str, str] = {}
         """Lines that point to what the loop needs of its row."""
         self._meets = False
@@ -214,24 +214,16 @@ class LoopText:
         arguments: list[str] = []
         for ref, dtype in each.arguments:
             arguments.append(converted(self._argument(ref, dtype), ref.buffer.dtype, dtype))
-        name = self._name(each.target)
+        name = self._registers.name(each.target)
         if each.expression == "{0}" and each.target.root().buffer.place in (Place.EMITTED, Place.CARRIED):
             yield self._write(each.target, arguments[0], "there")
             return  # nobody reads it in this loop
         yield f"const {COMPUTED[each.target.buffer.dtype]} {name} = {expression(each, arguments)};\n"
         yield self._write(each.target, name, "there")
-        self._registers.append((each.target, name))
-
-    def _name(self, target: Ref) -> str:
-        taken = {name for _, name in self._registers}
-        name = f"{target.buffer.name}_at"
-        return name if name not in taken else f"{name}_{len(taken)}"
+        self._registers.hold(each.target, name)
 
     def _argument(self, ref: Ref, dtype: torch.dtype) -> str:
-        """An element; a half that was just computed is rounded where it becomes a number of another dtype."""
-        text, own = self.read(ref, dtype), ref.buffer.dtype
-        known = any(text == name for _, name in self._registers) or ref.buffer.place is Place.CONSTANT
-        return rounded(text, own) if known and own != dtype else text
+        return self._registers.argument(self.read(ref, dtype), ref, dtype)
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
@@ -241,9 +233,8 @@ class LoopText:
             return literal(ref.buffer.number, dtype or ref.buffer.dtype)
         if ref.buffer.place is Place.COUNTED:
             return f"int64_t({self._everywhere(ref)})"
-        for known, name in reversed(self._registers):
-            if known.same_elements(ref):
-                return name
+        if (name := self._registers.find(ref)) is not None:
+            return name
         root, division = ref.root().buffer, self.places.division
         if root.place is Place.PRODUCT and self._units is not None:
             return self._total(ref)

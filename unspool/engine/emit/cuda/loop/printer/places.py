@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import torch
 
-from unspool.engine.emit.cpp.printer.spelling import TYPES
 from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.tiles import Tiling, part_bytes, product_bytes
@@ -14,6 +13,7 @@ from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import HALVES
 from unspool.engine.emit.stages.statements import Product, Reduce
 from unspool.engine.emit.stages.strided import Buffer, Place
+from unspool.engine.emit.text.spelling import TYPES
 
 ALIGNED = 16
 """Bytes, of everything in a block's memory."""

@@ -1,0 +1,1 @@
+"""Text that the printers of C++ and of CUDA C++ share."""
