@@ -1,4 +1,4 @@
-"""A tagger whose sentences come from a dataset, in an Estimator that trains, evaluates and predicts."""
+"""A tagger with a CRF, whose sentences come from a dataset, in an Estimator that trains, evaluates and predicts."""
 
 import json
 import tempfile
@@ -40,12 +40,14 @@ def model_fn(features, labels, mode, params):
         dtype=tf.float32,
     )
     logits = tf.layers.dense(tf.concat([fw, bw], -1), TAGS)
-    tags = tf.argmax(logits, -1, output_type=tf.int32)
+    transitions = tf.get_variable("transitions", [TAGS, TAGS])
+    tags, _ = tf.contrib.crf.crf_decode(logits, transitions, features["length"])
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions={"tags": tags, "length": features["length"]})
 
     weights = tf.sequence_mask(features["length"], tf.shape(labels)[1], tf.float32)
-    loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits, weights=weights)
+    likelihood, _ = tf.contrib.crf.crf_log_likelihood(logits, labels, features["length"], transitions)
+    loss = tf.reduce_mean(-likelihood)
     metrics = {"accuracy": tf.metrics.accuracy(labels, tags, weights)}
     tf.summary.scalar("accuracy", metrics["accuracy"][1])
     if mode == tf.estimator.ModeKeys.EVAL:
