@@ -162,3 +162,26 @@ class TestOutputsThatAreTuples:
         tf.reset_default_graph()
         with pytest.raises(ValueError, match=message):
             tf.nn.static_rnn(Vae(), tf.unstack(inputs, axis=1), sequence_length=[3, 2], dtype=tf.float32)
+
+
+class TestFedStates:
+    """TensorFlow flattens a key and its value, and compares how many elements they have."""
+
+    @pytest.mark.parametrize("container", [tuple, list])
+    def test_an_lstm_state_may_be_fed_as_any_tuple_or_list(self, container: Any) -> None:
+        state = tf.nn.rnn_cell.LSTMStateTuple(tf.placeholder(tf.float32, [1, 2]), tf.placeholder(tf.float32, [1, 2]))
+        with tf.Session() as session:
+            found = session.run([state.c, state.h], {state: container([np.ones((1, 2)), np.zeros((1, 2))])})
+        assert [each.tolist() for each in found] == [[[1.0, 1.0]], [[0.0, 0.0]]]
+
+    def test_a_stack_of_states_may_be_fed_as_lists_of_tuples(self) -> None:
+        cell = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.LSTMCell(2) for _ in range(2)])
+        state = cell.zero_state(1, tf.float32)
+        values = [(np.full((1, 2), k), np.full((1, 2), -k)) for k in (1, 2)]
+        with tf.Session() as session:
+            assert session.run(state[1].h, {state: values}).tolist() == [[-2.0, -2.0]]
+
+    def test_another_number_of_values_is_refused(self) -> None:
+        state = tf.nn.rnn_cell.LSTMCell(2).zero_state(1, tf.float32)
+        with tf.Session() as session, pytest.raises(ValueError, match="has 2 tensors, but its value has 1 elements"):
+            session.run(state.h, {state: [np.zeros((1, 2))]})

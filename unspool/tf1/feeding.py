@@ -20,7 +20,8 @@ from unspool.tf1.tensor import Tensor
 def as_fed(graph: Graph, feed_dict: Any, device: torch.device) -> dict[Tensor, torch.Tensor]:
     """The value of each fed tensor, on the session's device.
 
-    A key is a tensor, its name, or a structure of tensors, such as the state of an LSTM, whose value has the same.
+    A key is a tensor, its name, or a structure of tensors, such as the state of an LSTM, with a value
+    for each.
     """
     if not feed_dict:
         return {}
@@ -33,14 +34,26 @@ def as_fed(graph: Graph, feed_dict: Any, device: torch.device) -> dict[Tensor, t
         elif isinstance(key, Tensor) or is_leaf(key):
             pairs = [(key, value)]
         else:
-            check_same_structure(key, value, name="a value of feed_dict", like="its key")
-            pairs = list(zip(flatten(key), flatten(value), strict=True))
+            pairs = _parts(key, value)
         for each, its in pairs:
             tensor = _fed_tensor(graph, each)
             if tensor in fed:
                 raise ValueError(f"{tensor.name} is fed twice")
             fed[tensor] = _value_for(tensor, its, device)
     return fed
+
+
+def _parts(key: Any, value: Any) -> list[tuple[Any, Any]]:
+    """The tensors of a structure with their values, which may be in any tuples and lists, as in TensorFlow."""
+    if is_leaf(value):
+        check_same_structure(key, value, name="a value of feed_dict", like="its key")
+    tensors, values = flatten(key), flatten(value)
+    if len(tensors) != len(values):
+        raise ValueError(
+            f"a key of feed_dict has {len(tensors)} tensors, but its value has {len(values)} elements; arrays count as "
+            "one, numbers in lists each"
+        )
+    return list(zip(tensors, values, strict=True))
 
 
 def _sparse_parts(key: SparseTensor, value: Any) -> list[Any]:
