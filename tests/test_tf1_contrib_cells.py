@@ -232,12 +232,21 @@ def test_a_cell_of_ones_own_is_wrapped_by_attention() -> None:
         assert session.run(outputs).shape == (ROWS, STEPS, 4)
 
 
-def test_cells_of_one_kind_have_names_of_their_own() -> None:
+def test_cells_of_one_kind_that_are_layers_have_names_of_their_own() -> None:
+    x = tf.zeros([2, 3])
+    for cell in (rnn.LSTMBlockCell(4), rnn.LSTMBlockCell(4)):
+        cell(x, cell.zero_state(2, tf.float32))
+    kernels = [each.op.name for each in tf.global_variables() if each.op.name.endswith("kernel")]
+    assert kernels == ["lstm_cell/kernel", "lstm_cell_1/kernel"]
+
+
+def test_a_second_cell_of_one_kind_that_is_no_layer_asks_for_the_same_variables() -> None:
     x, state = tf.zeros([2, 3]), tf.zeros([2, 4])
     rnn.UGRNNCell(4)(x, state)
-    rnn.UGRNNCell(4)(x, state)
-    kernels = [each.op.name for each in tf.global_variables() if each.op.name.endswith("kernel")]
-    assert kernels == ["ugrnn_cell/kernel", "ugrnn_cell_1/kernel"]
+    with pytest.raises(ValueError, match="ugrnn_cell/kernel already exists"):
+        rnn.UGRNNCell(4)(x, state)
+    rnn.UGRNNCell(4, reuse=True)(x, state)
+    assert len(tf.global_variables()) == 2
 
 
 @pytest.mark.parametrize("case", tf1_blocks.ALL, ids=lambda case: case.__name__)

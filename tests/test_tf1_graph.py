@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,35 @@ def test_shapes_that_are_set_are_known_from_then_on():
     assert x.shape.as_list() == [None, 3]
     x.set_shape([2, None])
     assert (x + 1).shape.as_list() == [2, 3]
+
+
+def placed_below(name: str) -> str:
+    with tf.name_scope(name):
+        return tf.constant(1.0, name="c").op.name
+
+
+MAKERS: dict[str, Callable[[str], str]] = {
+    "Variable": lambda name: tf.Variable([1.0], name=name).op.name,
+    "get_variable": lambda name: tf.get_variable(name, [1]).op.name,
+    "constant": lambda name: tf.constant(1.0, name=name).op.name,
+    "name_scope": lambda name: placed_below(name).removesuffix("/c"),
+}
+
+
+@pytest.mark.parametrize("name", ["_a", "-a", "_a/_b"])
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_name_may_begin_with_an_underscore_or_a_dash_inside_a_scope_only(make: str, name: str):
+    with pytest.raises(ValueError, match=f"'{name}' is not a valid scope name.*begins one outside scopes"):
+        MAKERS[make](name)
+    with tf.variable_scope("w"):
+        assert MAKERS[make](name) == f"w/{name}"
+        with pytest.raises(ValueError, match="b c' is not a valid scope name"):
+            MAKERS[make]("b c")
+
+
+def test_a_variable_is_true_whatever_its_value():
+    assert tf.Variable(0.0)
+    assert tf.get_variable("none", [0])
 
 
 def test_a_string_or_a_tensor_as_a_truth_is_refused():

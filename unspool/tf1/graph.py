@@ -165,9 +165,15 @@ class Graph:
     def _name_for(self, name: str | None, kind: str) -> str:
         if name and name.endswith("/"):  # a name scope, which is a whole name
             return name[:-1]
-        if name and not _NAME.match(name):
-            raise ValueError(f"'{name}' is not a valid scope name: letters, digits and _.-/ make a name")
+        if name:
+            self._check_name(name)
         return self.unique_name(name or kind)
+
+    def _check_name(self, name: str) -> None:
+        """Raises `ValueError` unless the name below the current scope is a valid one."""
+        if not _NAME.match(f"{self._scope}/{name}" if self._scope else name):
+            first = "" if self._scope else ", and a letter, a digit or . begins one outside scopes"
+            raise ValueError(f"'{name}' is not a valid scope name: letters, digits and _.-/ make a name{first}")
 
     def adopt(self, tensor: Tensor) -> Tensor:
         """The tensor, if it is of this graph; `ValueError` if it is of another."""
@@ -252,9 +258,8 @@ class Graph:
             self._scope = ""
         elif name.endswith("/"):
             self._scope = name[:-1]
-        elif not _NAME.match(name):
-            raise ValueError(f"'{name}' is not a valid scope name: letters, digits and _.-/ make a name")
         else:
+            self._check_name(name)
             self._scope = self.unique_name(name)
         try:
             yield f"{self._scope}/" if self._scope else ""

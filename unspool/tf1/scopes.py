@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from unspool.tf1.dtypes import DType, as_dtype, float32
@@ -188,6 +188,27 @@ def variable_scope(
             store.forget_below(name)
             if counts is not None:
                 store.counts = counts
+
+
+@contextmanager
+def cell_scope(
+    name: str, scope: Any, reuse: Any, numbered: bool, names_operations: bool = True
+) -> Generator[VariableScope, None, None]:
+    """The scope of a recurrent cell's variables, when it is called for the first time.
+
+    Args:
+        name: the cell's.
+        scope: in the place of one of that name, if not None.
+        reuse: whether the variables must be there already, or may be: then the name gets no number.
+        numbered: whether a later cell of that name in the current scope gets a number, or the same scope.
+        names_operations: whether operations are named by it too.
+    """
+    around = nullcontext()
+    if not numbered and scope is None:
+        around = variable_scope(get_variable_scope(), auxiliary_name_scope=False)  # forgets the names opened in it
+    given = name if scope is None and reuse else scope
+    with around, variable_scope(given, name, reuse=reuse, auxiliary_name_scope=names_operations) as entered:
+        yield entered
 
 
 def get_variable(

@@ -240,6 +240,9 @@ class Variable(Operators):
     def __eq__(self, other: object) -> bool:
         return self is other
 
+    def __bool__(self) -> bool:
+        return True  # `if variable:` asks whether there is one, in TensorFlow 1 too; of a tensor it is an error
+
     def __repr__(self) -> str:
         return f"<tf.Variable '{self.name}' shape={described(self.dims)} dtype={self.dtype.name}>"
 

@@ -18,8 +18,8 @@ from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape, zeros
 from unspool.tf1.rnn.chains import CellCall, noted
-from unspool.tf1.rnn.modules import Bound, Late, Traced, as_sizes
-from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
+from unspool.tf1.rnn.modules import Bound, Late, Naming, Traced, as_sizes
+from unspool.tf1.scopes import VariableScope, cell_scope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tables import together, whole
 from unspool.tf1.tensor import Operators, Tensor
@@ -57,6 +57,8 @@ class RNNCell:
     reuse: Any = None
     _scope: VariableScope | None = None
     _bound: Bound | None = None
+    _numbered = False
+    """Whether a second cell in the same scope gets a name of its own, as layers do, or asks for the same variables."""
 
     @checks_flags
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, _reuse: Any = None) -> None:
@@ -96,7 +98,7 @@ class RNNCell:
     def _entered(self, scope: Any) -> Any:
         """The scope of the cell's variables: the one that it was first called in."""
         if self._scope is None:
-            with variable_scope(scope, default_name=self.name, reuse=self.reuse) as found:
+            with cell_scope(self.name, scope, self.reuse, self._numbered) as found:
                 self._scope = found
             return variable_scope(found, auxiliary_name_scope=False)
         # Its variables are there; a cell that asks for them by name at every call means those.
@@ -172,14 +174,15 @@ class ModuleCell(RNNCell):
         bound = inspect.signature(self.kind).bind(*args, **kwargs)
         self.reuse = bound.arguments.pop("reuse", None)
         late: list[tuple[str, Tensor]] = []
-        inner: list[Late] = []
+        inner: list[Bound] = []
         for name, value in bound.arguments.items():
             if isinstance(value, Operators):
                 late.append((name, as_tensor(value)))
             bound.arguments[name] = _as_argument(value, inner)
         self.module: Any = self.kind(*bound.args, **bound.kwargs)
         own = [Late(self.module, [tensor], _setter(name)) for name, tensor in late]
-        self._bound = Bound(self.module, [*inner, *own])
+        names = [*(each for bound in inner for each in bound.names), Naming(self.module, self.reuse, self._numbered)]
+        self._bound = Bound(self.module, [*(each for bound in inner for each in bound.late), *own], names=names)
         super().__init__(name=self.module.name, dtype=bound.arguments.get("dtype"))
 
     def __deepcopy__(self, memo: Any) -> ModuleCell:
@@ -228,6 +231,12 @@ class ModuleCell(RNNCell):
         output, after = made
         noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
         return made
+
+
+class LayerCell(ModuleCell):
+    """A cell of unspool that is one of TensorFlow's layers, which get numbers where several are in one scope."""
+
+    _numbered = True
 
 
 def _packed(sizes: Any, state: Any) -> Structure:
@@ -317,18 +326,14 @@ def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None
     Args:
         cell: the cell.
         inputs, state: what a step reads.
-        scope: around the variables.
+        scope: of the variables, in the place of one named after the cell.
         any_output: whether the cell may put out another structure than its `output_size` says.
 
     Raises:
         ValueError: if it does so and may not.
     """
     bound = module_of(cell)
-    if scope is None:
-        bound.build(inputs, state, getattr(cell, "reuse", None))
-    else:
-        with variable_scope(scope):
-            bound.build(inputs, state, getattr(cell, "reuse", None))
+    bound.build(inputs, state, scope)
     if isinstance(bound.module, Traced) and not any_output and not bound.module.puts_out_what_it_says():
         raise ValueError(
             f"the cell's output is {describe(bound.module.output)}, but its output_size is {cell.output_size!r}"
@@ -361,15 +366,15 @@ def module_of(cell: Any) -> Bound:
     return cell._bound
 
 
-def _as_argument(value: Any, inner: list[Late]) -> Any:
-    """An argument as the cells of unspool take it; what its cells only know in a run is added to `inner`."""
+def _as_argument(value: Any, inner: list[Bound]) -> Any:
+    """An argument as the cells of unspool take it; its cells are added to `inner`."""
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return type(value)(_as_argument(each, inner) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, RNNCell) or (
         hasattr(value, "state_size") and hasattr(value, "output_size") and not isinstance(value, torch.nn.Module)
     ):
         bound = module_of(value)
-        inner += bound.late
+        inner.append(bound)
         return bound.module
     if isinstance(value, Operators):
         return torch.ones((), dtype=as_tensor(value).dtype.torch)

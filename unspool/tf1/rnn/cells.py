@@ -6,10 +6,10 @@ from typing import Any
 
 import unspool
 from unspool.structure import Structure
-from unspool.tf1.rnn.cell import ModuleCell
+from unspool.tf1.rnn.cell import LayerCell, ModuleCell
 
 
-class BasicRNNCell(ModuleCell):
+class BasicRNNCell(LayerCell):
     """`unspool.BasicRNNCell` in the graph.
 
     >>> from unspool import tf1 as tf
@@ -21,19 +21,19 @@ class BasicRNNCell(ModuleCell):
     kind = unspool.BasicRNNCell
 
 
-class GRUCell(ModuleCell):
+class GRUCell(LayerCell):
     """`unspool.GRUCell` in the graph."""
 
     kind = unspool.GRUCell
 
 
-class BasicLSTMCell(ModuleCell):
+class BasicLSTMCell(LayerCell):
     """`unspool.BasicLSTMCell` in the graph."""
 
     kind = unspool.BasicLSTMCell
 
 
-class LSTMCell(ModuleCell):
+class LSTMCell(LayerCell):
     """`unspool.LSTMCell` in the graph."""
 
     kind = unspool.LSTMCell
@@ -56,7 +56,9 @@ class MultiRNNCell(ModuleCell):
 
 
 class WrapperCell(ModuleCell):
-    """A cell around one whose state is its own."""
+    """A cell around one whose state is its own, in the scope that the cell inside has."""
+
+    _numbered = True
 
     def __init__(self, cell: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(cell, *args, **kwargs)
@@ -89,18 +91,21 @@ class InputProjectionWrapper(WrapperCell):
     """`unspool.InputProjectionWrapper` in the graph."""
 
     kind = unspool.InputProjectionWrapper
+    _numbered = False
 
 
 class OutputProjectionWrapper(WrapperCell):
     """`unspool.OutputProjectionWrapper` in the graph."""
 
     kind = unspool.OutputProjectionWrapper
+    _numbered = False
 
 
 class EmbeddingWrapper(WrapperCell):
     """`unspool.EmbeddingWrapper` in the graph."""
 
     kind = unspool.EmbeddingWrapper
+    _numbered = False
 
 
 class HighwayWrapper(WrapperCell):

@@ -8,7 +8,7 @@ from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.flags import checks_flags
 from unspool.gallery import contrib
 from unspool.structure import map_structure
-from unspool.tf1.rnn.cell import ModuleCell, RNNCell
+from unspool.tf1.rnn.cell import LayerCell, ModuleCell, RNNCell
 from unspool.tf1.shapes import TensorShape
 
 
@@ -30,7 +30,7 @@ class IntersectionRNNCell(ModuleCell):
     kind = contrib.IntersectionRNNCell
 
 
-class NASCell(ModuleCell):
+class NASCell(LayerCell):
     """`unspool.gallery.NASCell` in the graph."""
 
     kind = contrib.NASCell
@@ -76,31 +76,31 @@ class AttentionCellWrapper(ModuleCell):
         return RNNCell.zero_state(self, batch_size, dtype)
 
 
-class LSTMBlockCell(ModuleCell):
+class LSTMBlockCell(LayerCell):
     """`unspool.gallery.LSTMBlockCell` in the graph."""
 
     kind = contrib.LSTMBlockCell
 
 
-class GRUBlockCell(ModuleCell):
+class GRUBlockCell(LayerCell):
     """`unspool.gallery.GRUBlockCell` in the graph."""
 
     kind = contrib.GRUBlockCell
 
 
-class GRUBlockCellV2(ModuleCell):
+class GRUBlockCellV2(LayerCell):
     """`unspool.gallery.GRUBlockCellV2` in the graph."""
 
     kind = contrib.GRUBlockCellV2
 
 
-class CudnnCompatibleLSTMCell(ModuleCell):
+class CudnnCompatibleLSTMCell(LayerCell):
     """`unspool.gallery.CudnnCompatibleLSTMCell` in the graph."""
 
     kind = contrib.CudnnCompatibleLSTMCell
 
 
-class CudnnCompatibleGRUCell(ModuleCell):
+class CudnnCompatibleGRUCell(LayerCell):
     """`unspool.gallery.CudnnCompatibleGRUCell` in the graph."""
 
     kind = contrib.CudnnCompatibleGRUCell
@@ -197,7 +197,7 @@ class Compiled(RNNCellWrapper):
         self.compile_stateful = compile_stateful
 
 
-class CompiledWrapper(ModuleCell):
+class CompiledWrapper(LayerCell):
     """A cell that TensorFlow would compile by XLA. Here it runs as any other cell, compiled where it can be.
 
     >>> from unspool import tf1 as tf
@@ -211,3 +211,5 @@ class CompiledWrapper(ModuleCell):
 
 class LayerRNNCell(RNNCell):
     """A cell of one's own that makes its variables in `build`, by `add_variable`."""
+
+    _numbered = True

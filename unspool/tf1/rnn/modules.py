@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -18,7 +18,7 @@ from unspool.tf1.dtypes import as_dtype
 from unspool.tf1.functions import Function, Like
 from unspool.tf1.graph import Graph, get_default_graph
 from unspool.tf1.initializers import Initializer as GraphInitializer
-from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
+from unspool.tf1.scopes import VariableScope, cell_scope, get_variable, variable_scope
 from unspool.tf1.shapes import Dimension, TensorShape
 from unspool.tf1.tables import Reads, together, whole
 from unspool.tf1.tensor import Tensor
@@ -63,6 +63,16 @@ class Late:
         self.owner, self.inputs, self.put = owner, list(inputs), put
 
 
+class Naming(NamedTuple):
+    """How a cell finds its variables by name."""
+
+    module: torch.nn.Module
+    reuse: Any
+    """Whether they must be there already, or may be."""
+    numbered: bool
+    """Whether a second cell in the same scope gets a name of its own."""
+
+
 class Sealed:
     """Hides a value from whoever walks through the attributes of a module, copies included."""
 
@@ -90,7 +100,7 @@ class Traced(RNNCell):
         self._sources: tuple[int | str, ...] = ()
         self._outside: list[torch.Tensor] = []
         self.scope: Any = None
-        """Where the cell's variables are made: a scope, and a path below it."""
+        """Where the cell's variables are made: a scope and a path below it, or None if the scope is the cell's own."""
 
     @property
     def state_size(self) -> Structure:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -130,6 +140,8 @@ class Traced(RNNCell):
             if scope is None:
                 return cell(x, s)
             with variable_scope(scope, auxiliary_name_scope=False):
+                if path is None:
+                    return cell(x, s, scope)
                 if not path:
                     return cell(x, s)
                 with variable_scope(path):
@@ -222,10 +234,13 @@ class Bound:
         module: a cell of unspool, perhaps with `Traced` ones inside.
         late: what of it is only known when the graph runs.
         runs_steps: whether steps are run; one that never does needs nothing of what they read, and may come before it.
+        names: how the module, and cells inside it, find their variables.
     """
 
-    def __init__(self, module: Any, late: Sequence[Late], runs_steps: bool = True) -> None:
-        self.module, self._runs_steps = module, runs_steps
+    def __init__(
+        self, module: Any, late: Sequence[Late], runs_steps: bool = True, names: Sequence[Naming] = ()
+    ) -> None:
+        self.module, self._runs_steps, self.names = module, runs_steps, list(names)
         self.late = list(late)
         self._owner: Graph | None = None
 
@@ -241,17 +256,19 @@ class Bound:
             name = getattr(self.module, "name", type(self.module).__name__)
             raise ValueError(f"{name} has its variables in another graph: make a new one for this graph")
 
-    def build(self, inputs: Structure, state: Structure, reuse: Any) -> None:
-        """Makes the variables, named below the current scope, for one step's symbolic `inputs`."""
+    def build(self, inputs: Structure, state: Structure, scope: Any = None) -> None:
+        """Makes the variables, below the current scope or in the one given, for one step's symbolic `inputs`."""
         self.claim()
         if self.module.built:
             return
-        heads = _heads(self.module)
-        scopes = {head: _entered(head, reuse) for head in heads}
+        scopes = {head: self._entered(head, scope) for head in _heads(self.module)}
         for path, owner in variables_of(self.module):
             if isinstance(owner, Traced):
                 head, _, rest = path.partition("/")
                 owner.scope = (scopes.get(head), rest.rstrip("/")) if head else None
+                if not head and scope is not None:
+                    with variable_scope(scope, auxiliary_name_scope=False) as entered:
+                        owner.scope = entered, None
         leaves = [leaf for leaf in flatten((inputs, state)) if leaf.dtype.is_floating]
         dtype = leaves[0].dtype.torch if leaves else None
         if isinstance(self.module, Traced):
@@ -261,8 +278,25 @@ class Bound:
             self.module.build(map_structure(_row_size, inputs), dtype=dtype)
         self._name(scopes, initializers)
 
+    def _entered(self, head: str, scope: Any) -> VariableScope:
+        """The scope of the variables whose names begin with `head`."""
+        paths = {owner: path for path, owner in variables_of(self.module)}
+
+        def opens(cell: torch.nn.Module) -> bool:  # a cell deeper inside has other paths than the whole module
+            return any(
+                path.partition("/")[0] == head and paths.get(owner) == path for path, owner in variables_of(cell)
+            )
+
+        openers = [each for each in self.names if opens(each.module)]
+        reuse = next((each.reuse for each in openers if each.reuse), None)
+        with cell_scope(head, scope, reuse, all(each.numbered for each in openers), names_operations=False) as entered:
+            return entered
+
     def _name(self, scopes: dict[str, VariableScope], initializers: dict[torch.Tensor, Initializer]) -> None:
         weights: Weights = get_default_graph().kept(Weights)
+        reused: dict[torch.Tensor, Any] = {
+            weight: each.reuse for each in reversed(self.names) if each.reuse for weight in each.module.parameters()
+        }
         for path, weight in variables_of(self.module):
             if isinstance(weight, Traced) or weight in weights:
                 continue
@@ -274,7 +308,7 @@ class Bound:
             if not slash:
                 weights.add(weight, get_variable(path, **details))
                 continue
-            with variable_scope(scopes[head], auxiliary_name_scope=False):
+            with variable_scope(scopes[head], reuse=reused.get(weight), auxiliary_name_scope=False):
                 weights.add(weight, get_variable(rest, **details))
 
     @property
@@ -345,11 +379,6 @@ def _heads(module: Any) -> list[str]:
     weights: Weights = get_default_graph().kept(Weights)
     found = [path.partition("/")[0] for path, weight in variables_of(module) if "/" in path and weight not in weights]
     return list(dict.fromkeys(found))
-
-
-def _entered(head: str, reuse: Any) -> VariableScope:
-    with variable_scope(None, default_name=head, reuse=reuse, auxiliary_name_scope=False) as scope:
-        return scope
 
 
 def _row_size(leaf: Tensor) -> Any:
