@@ -15,10 +15,14 @@ HOW = [KNOWN, SIZES_UNKNOWN, NOTHING_KNOWN]
 
 @dataclass(frozen=True)
 class Call:
-    """An operation on placeholders: `function(tf, *placeholders)`, fed with `values`."""
+    """An operation on placeholders: `function(tf, *placeholders)`, fed with `values`.
+
+    With `later`, its outputs are run one by one, and again for what is fed later: it keeps something between runs.
+    """
 
     function: Callable[..., Any]
     values: tuple[np.ndarray, ...]
+    later: tuple[tuple[np.ndarray, ...], ...] = ()
 
 
 class Calls(dict[str, Call]):
@@ -61,18 +65,21 @@ def outcome(tf: Any, call: Call, how: str) -> dict[str, Any]:
         "gradients" is missing where TensorFlow knows none.
     """
     with tf.Graph().as_default():
-        fed = [tf.placeholder(str(each.dtype), _told(each.shape, how)) for each in call.values]
+        fed = [tf.placeholder(_kind(each), _told(each.shape, how)) for each in call.values]
         try:
             outputs = _flat(call.function(tf, *fed))
         except Exception as error:
             return {"raises": type(error).__name__, "when": "building"}
         found = {"dtypes": [each.dtype.base_dtype.name for each in outputs], "shapes": [*map(_static, outputs)]}
         sources = [each for each in fed if each.dtype.is_floating]
-        slopes = _slopes(tf, outputs, sources) if sources else []
+        slopes = None if call.later else _slopes(tf, outputs, sources) if sources else []
         feed = dict(zip(fed, call.values, strict=True))
+        start = [tf.local_variables_initializer(), tf.tables_initializer()] if _keeps(tf) else []
         with tf.Session() as session:
             try:
-                found["values"] = [_plain(each) for each in session.run(outputs, feed)]
+                session.run(start)
+                turns = [session.run(outputs, feed)] if not call.later else _turns(session, outputs, fed, call)
+                found["values"] = [_plain(each) for turn in turns for each in turn]
             except Exception as error:
                 return {"raises": type(error).__name__, "when": "running"}
             if slopes is not None:
@@ -83,6 +90,20 @@ def outcome(tf: Any, call: Call, how: str) -> dict[str, Any]:
                     return found
                 found["gradients"] = [None if each is None else _plain(_dense(next(made))) for each in slopes]
     return found
+
+
+def _kind(value: np.ndarray) -> str:
+    return "string" if value.dtype == object else str(value.dtype)
+
+
+def _keeps(tf: Any) -> bool:
+    """Whether a graph has something that begins before it runs."""
+    return bool(tf.local_variables() or tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS))
+
+
+def _turns(session: Any, outputs: list[Any], fed: list[Any], call: Call) -> list[list[Any]]:
+    feeds = [dict(zip(fed, values, strict=True)) for values in (call.values, *call.later)]
+    return [[session.run(each, feed) for each in outputs] for feed in feeds]
 
 
 def _told(shape: tuple[int, ...], how: str) -> list[int | None] | None:
@@ -122,5 +143,8 @@ def _dense(gradient: Any) -> Any:
 def _plain(value: Any) -> Any:
     """Nested lists, in which floats have no more digits than their dtype, and the shape where a list cannot say it."""
     array = np.asarray(value)
+    if array.dtype.kind in "OS":
+        texts = [each.decode("latin-1") for each in array.astype(object).reshape(-1)]
+        return {"shape": list(array.shape), "flat": texts}
     digits = (lambda each: float(str(each))) if array.dtype.kind == "f" else lambda each: each.item()
     return {"shape": list(array.shape), "flat": [digits(each) for each in array.reshape(-1)]}

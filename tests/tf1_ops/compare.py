@@ -43,11 +43,16 @@ def between(theirs: Outcome, ours: Outcome, slack: float = 1.0) -> list[str]:
     found = []
     if theirs["dtypes"] != ours["dtypes"]:
         found.append(f"dtypes {ours['dtypes']}, not {theirs['dtypes']}")
+    if len(theirs["values"]) != len(ours["values"]):
+        return [*found, f"{len(ours['values'])} values, not {len(theirs['values'])}"]
+    known = [*zip(theirs["shapes"], ours["shapes"], strict=True)]
     for number, (their, our) in enumerate(zip(theirs["values"], ours["values"], strict=True)):
         found += _apart(f"value {number}", their, our, slack * VALUES)
-        found += _shape(theirs["shapes"][number], ours["shapes"][number], our["shape"])
-    if "gradients" in theirs:
-        for number, (their, our) in enumerate(zip(theirs["gradients"], ours.get("gradients", []), strict=True)):
+        found += _shape(*known[number % len(known)], our["shape"])
+    if "gradients" in theirs and "gradients" not in ours:
+        found.append("has no gradients")
+    elif "gradients" in theirs:
+        for number, (their, our) in enumerate(zip(theirs["gradients"], ours["gradients"], strict=True)):
             found += _apart(f"gradient {number}", their, our, slack * GRADIENTS)
     return found
 

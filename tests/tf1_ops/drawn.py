@@ -1,4 +1,4 @@
-"""Calls of operations on sequences with shapes, options and values drawn at random, for `make conformance`."""
+"""Calls with shapes, options and values drawn at random, for `make conformance`: here those of sequences."""
 
 from __future__ import annotations
 
@@ -7,12 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1_ops import drawn_images
+from tests.tf1_ops import (
+    drawn_distributions,
+    drawn_images,
+    drawn_losses,
+    drawn_matrices,
+    drawn_metrics,
+    drawn_names,
+    drawn_orders,
+    drawn_places,
+    drawn_state,
+    drawn_strings,
+)
 from tests.tf1_ops.call import Call
 from tests.tf1_ops.sparse import parts
 
+SUBJECTS = [drawn_images, drawn_places, drawn_matrices, drawn_orders, drawn_distributions, drawn_metrics]
+SUBJECTS += [drawn_strings, drawn_names, drawn_losses, drawn_state]
 Generator = np.random.Generator
-DRAWN: dict[str, Callable[[Generator], Call]] = {**drawn_images.DRAWN}
+DRAWN: dict[str, Callable[[Generator], Call]] = {name: draw for each in SUBJECTS for name, draw in each.DRAWN.items()}
 """By the operation's name: what draws a call of it."""
 
 

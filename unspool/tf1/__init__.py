@@ -114,6 +114,7 @@ from unspool.tf1.ops.array import *
 from unspool.tf1.ops.checks import *
 from unspool.tf1.ops.control_flow import *
 from unspool.tf1.ops.creation import *
+from unspool.tf1.ops.csv_fields import *
 from unspool.tf1.ops.ctc_decoding import edit_distance
 from unspool.tf1.ops.debugging import *
 from unspool.tf1.ops.diagonals import *

@@ -11,13 +11,13 @@ from unspool.tf1.dtypes import bool_, float32
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.namespace import missing
 from unspool.tf1.operations import apply, as_tensor
-from unspool.tf1.ops.array import identity, squeeze
+from unspool.tf1.ops.array import identity
 from unspool.tf1.ops.math import abs_, add, cast, div_no_nan, equal, logical_and, multiply, sqrt, square, subtract
 from unspool.tf1.ops.reductions import reduce_sum
 from unspool.tf1.scopes import variable_scope
-from unspool.tf1.shapes import described, fit
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.variables import GraphKeys, Variable
+from unspool.tf1.weighting import paired, ranked, spread
 
 if TYPE_CHECKING:
     from unspool.tf1.session import Run
@@ -69,14 +69,14 @@ def mean(
     with variable_scope(name, "mean"):
         total, count = _metric_variable("total"), _metric_variable("count")
         given = cast(as_tensor(values), float32)
-        inputs = [given] if weights is None else [given, cast(as_tensor(weights), float32)]
+        inputs = [given] if weights is None else [given, spread(weights, given)]
 
         def update(run: Run, batch: torch.Tensor, *weight: torch.Tensor) -> torch.Tensor:
-            spread = weight[0].expand(batch.shape) if weight else torch.ones_like(batch)
+            counted = weight[0] if weight else torch.ones_like(batch)
             totals, counts = run.state.value_of(total), run.state.value_of(count)
             with torch.no_grad():
-                totals.add_((batch * spread).sum())
-                counts.add_(spread.sum())
+                totals.add_((batch * counted).sum())
+                counts.add_(counted.sum())
                 return torch.where(counts == 0, torch.zeros_like(totals), totals / counts)
 
         value = div_no_nan(total, count, name="value")
@@ -97,7 +97,7 @@ def accuracy(
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """What part of the predictions were the labels so far, and a tensor that counts another batch; see `mean`."""
-    wanted, found = _pair(labels, predictions)
+    wanted, found = paired(labels, predictions)
     right = equal(cast(found, wanted.dtype), wanted)
     return mean(right, weights, metrics_collections, updates_collections, name or "accuracy")
 
@@ -157,7 +157,8 @@ def mean_relative_error(
 ) -> tuple[Tensor, Tensor]:
     """The mean of `abs(predictions - labels) / normalizer` so far, 0 where that divides by 0; see `mean`."""
     wanted, found = _floats(labels, predictions)
-    errors = div_no_nan(abs_(subtract(wanted, found)), cast(as_tensor(normalizer), float32))
+    scale, found = _floats(normalizer, found)
+    errors = div_no_nan(abs_(subtract(wanted, found)), scale)
     return mean(errors, weights, metrics_collections, updates_collections, name or "mean_relative_error")
 
 
@@ -176,11 +177,11 @@ def _counter(name: str, label: bool, prediction: bool, what: str) -> Callable[..
         name: str | None = None,
     ) -> tuple[Tensor, Tensor]:
         with variable_scope(name, default):
-            wanted, found = (cast(each, bool_) for each in _pair(labels, predictions))
+            wanted, found = (cast(each, bool_) for each in paired(labels, predictions))
             hits = cast(logical_and(equal(wanted, label), equal(found, prediction)), float32)
             count = _metric_variable("count")
             if weights is not None:
-                hits = multiply(hits, cast(as_tensor(weights), float32))
+                hits = multiply(hits, ranked(weights, hits))
             update = count.assign_add(reduce_sum(hits))
             return _collected(identity(count), update, metrics_collections, updates_collections)
 
@@ -276,7 +277,9 @@ def auc(
 
     def counts(label: torch.Tensor, prediction: torch.Tensor, *weight: torch.Tensor) -> torch.Tensor:
         truth, score = label.reshape(-1).bool(), prediction.reshape(-1)
-        each = (weight[0].expand(label.shape) if weight else torch.ones_like(prediction)).reshape(-1).float()
+        if label.dtype != torch.bool and bool(((score < 0) | (score > 1)).any()):  # TensorFlow looks at no others
+            raise ValueError("predictions must be in [0, 1]")
+        each = (weight[0] if weight else torch.ones_like(prediction)).reshape(-1)
         above = score > limits[:, None]
         return torch.stack([((above == hit) & (truth == true)).float() @ each for hit, true in _OUTCOMES])
 
@@ -287,8 +290,9 @@ def auc(
         return ((x[:-1] - x[1:]) * between[summation_method](y)).sum()
 
     with variable_scope(name, "auc"):
-        wanted, found = _pair(labels, predictions)
-        given = [wanted, cast(found, float32), *([] if weights is None else [as_tensor(weights)])]
+        wanted, found = paired(labels, predictions)
+        scores = cast(found, float32)
+        given = [wanted, scores, *([] if weights is None else [spread(weights, scores)])]
         made = apply("Counts", counts, *given, outputs=[(float32, (4, len(limits)))])
         names = ("true_positives", "false_negatives", "true_negatives", "false_positives")
         kept = [_metric_variable(each, len(limits)) for each in names]
@@ -305,20 +309,8 @@ _OUTCOMES = ((True, True), (False, True), (False, False), (True, False))
 # -- what they share -------------------------------------------------------------------------------------------------
 
 
-def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
-    """Labels and predictions of one shape; `ValueError` if they have two."""
-    wanted, found = as_tensor(labels), as_tensor(predictions)
-    wanted, found = _alike(wanted, found), _alike(found, wanted)
-    if not fit(wanted.dims, found.dims):
-        raise ValueError(
-            f"Shapes {described(found.dims)} and {described(wanted.dims)} are incompatible: predictions and labels "
-            "must have one shape"
-        )
-    return wanted, found
-
-
 def _floats(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
-    wanted, found = _pair(labels, predictions)
+    wanted, found = paired(labels, predictions)
     return cast(wanted, float32), cast(found, float32)
 
 
@@ -327,13 +319,6 @@ def _collected(value: Tensor, update: Tensor, values: Any, updates: Any) -> tupl
     graph.add_to_collections(values or (), value)
     graph.add_to_collections(updates or (), update)
     return value, update
-
-
-def _alike(one: Tensor, other: Tensor) -> Tensor:
-    """The first, without its last axis if that has size 1 and the other has it not."""
-    if not one.dims or other.dims is None or len(one.dims) != len(other.dims) + 1 or one.dims[-1] != 1:
-        return one
-    return squeeze(one, [-1])
 
 
 def _metric_variable(name: str, *sizes: int) -> Variable:

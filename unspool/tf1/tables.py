@@ -36,6 +36,7 @@ STOPS = frozenset(
         "FloorDiv",
         "zero_fraction",
         "PyFunc",
+        "RandomShuffle",
         "ScatterUpdate",
         "ScatterAdd",
         "ScatterSub",

@@ -19,6 +19,7 @@ from unspool.tf1.ops.math import (
     divide,
     equal,
     erf,
+    erfc,
     exp,
     expm1,
     floor,
@@ -61,6 +62,7 @@ from unspool.tf1.ops.math import (
 )
 from unspool.tf1.ops.math import div_no_nan as divide_no_nan
 from unspool.tf1.ops.math import pow_ as pow
+from unspool.tf1.ops.math import round_ as rint
 from unspool.tf1.ops.math import round_ as round
 from unspool.tf1.ops.nn import in_top_k, l2_normalize, log_softmax, softmax, softplus, softsign, top_k, zero_fraction
 from unspool.tf1.ops.reductions import (
@@ -77,9 +79,26 @@ from unspool.tf1.ops.reductions import (
     reduce_prod,
     reduce_sum,
 )
+from unspool.tf1.ops.segments import (
+    accumulate_n,
+    confusion_matrix,
+    count_nonzero,
+    scalar_mul,
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_sum,
+    unsorted_segment_max,
+    unsorted_segment_mean,
+    unsorted_segment_min,
+    unsorted_segment_prod,
+    unsorted_segment_sum,
+)
 
 __all__ = [
     "abs",
+    "accumulate_n",
     "acos",
     "add",
     "add_n",
@@ -89,14 +108,17 @@ __all__ = [
     "atan",
     "atan2",
     "ceil",
+    "confusion_matrix",
     "cos",
     "cosh",
+    "count_nonzero",
     "cumprod",
     "cumsum",
     "divide",
     "divide_no_nan",
     "equal",
     "erf",
+    "erfc",
     "exp",
     "expm1",
     "floor",
@@ -136,8 +158,15 @@ __all__ = [
     "reduce_min",
     "reduce_prod",
     "reduce_sum",
+    "rint",
     "round",
     "rsqrt",
+    "scalar_mul",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_prod",
+    "segment_sum",
     "sigmoid",
     "sign",
     "sin",
@@ -153,6 +182,11 @@ __all__ = [
     "tanh",
     "top_k",
     "truediv",
+    "unsorted_segment_max",
+    "unsorted_segment_mean",
+    "unsorted_segment_min",
+    "unsorted_segment_prod",
+    "unsorted_segment_sum",
     "zero_fraction",
 ]
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from unspool.tf1.operations import apply, as_tensor, known_int
-from unspool.tf1.shapes import Dims, described, merged
+from unspool.tf1.shapes import Dims, described, fit, merged
 
 __all__ = [
     "diag",
@@ -98,6 +98,8 @@ def matrix_set_diag(input: Any, diagonal: Any, name: str | None = None) -> Any:
 
     given, new = as_tensor(input), as_tensor(diagonal)
     _check_matrices("MatrixSetDiag", given.dims)
+    if given.dims is not None and not fit((*given.dims[:-2], None), new.dims):
+        raise ValueError(f"MatrixSetDiag: {described(new.dims)} are no diagonals of {described(given.dims)}")
     return apply("MatrixSetDiag", compute, given, new, name=name, outputs=[(given.dtype, given.dims)])
 
 
@@ -110,7 +112,13 @@ def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | Non
            [1., 1.]], dtype=float32)
     """
 
+    def check(number: int | None, size: int | None) -> None:
+        if size is not None and number is not None and number > size:
+            raise ValueError(f"MatrixBandPart: {number} diagonals are more than the {size} that there are")
+
     def compute(x: torch.Tensor, lower: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
+        for number, size in zip((lower, upper), x.shape[-2:], strict=True):
+            check(int(number), size)
         kept = x if int(lower) < 0 else x.triu(-int(lower))
         return kept if int(upper) < 0 else kept.tril(int(upper))
 
@@ -118,9 +126,7 @@ def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | Non
     _check_matrices("MatrixBandPart", given.dims)
     numbers = as_tensor(num_lower), as_tensor(num_upper)
     for number, side in zip(numbers, (0, 1), strict=True):
-        size, found = None if given.dims is None else given.dims[side - 2], known_int(number)
-        if size is not None and found is not None and found > size:
-            raise ValueError(f"MatrixBandPart: {found} diagonals are more than the {size} that there are")
+        check(known_int(number), None if given.dims is None else given.dims[side - 2])
     return apply("MatrixBandPart", compute, given, *numbers, name=name, outputs=[(given.dtype, given.dims)])
 
 

@@ -91,7 +91,7 @@ def random_shuffle(value: Any, seed: int | None = None, name: str | None = None)
     given, draw = as_tensor(value), Draw(seed)
 
     def compute(run: Any, x: torch.Tensor) -> torch.Tensor:
-        return x[torch.randperm(len(x), generator=draw.generator(run), device=x.device)]
+        return x.detach()[torch.randperm(len(x), generator=draw.generator(run), device=x.device)]
 
     return apply("RandomShuffle", compute, given, name=name, outputs=[(given.dtype, given.dims)], takes_run=True)
 

@@ -173,7 +173,7 @@ def _arg(kind: str, function: Callable[..., torch.Tensor], what: str) -> Callabl
             return compute(input)
         given = as_tensor(input)
         dims = None if given.dims is None else (None,) * (len(given.dims) - 1)
-        if not isinstance(chosen, Tensor):
+        if not isinstance(chosen, Tensor) and dims != ():  # of a vector, the axis is looked at in a run
             dims = reduced(kind, given.dims, chosen, False)
         return apply(kind, compute, given, *fed, name=name, outputs=[(wanted, dims)])
 
@@ -188,6 +188,7 @@ def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False
     """The sums of all up to each, along an axis."""
 
     def compute(value: torch.Tensor) -> torch.Tensor:
+        check_axis("Cumsum", axis, value.dim())
         turned = value.flip(axis) if reverse else value
         total = turned.cumsum(axis, dtype=value.dtype)
         if exclusive and value.shape[axis]:
@@ -207,6 +208,7 @@ def cumprod(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = Fals
     """
 
     def compute(value: torch.Tensor) -> torch.Tensor:
+        check_axis("Cumprod", axis, value.dim())
         turned = value.flip(axis) if reverse else value
         if exclusive and value.shape[axis]:
             before = turned.narrow(axis, 0, value.shape[axis] - 1)

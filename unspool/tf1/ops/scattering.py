@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unspool.tf1.operations import apply, as_sizes, as_tensor, known_ints
-from unspool.tf1.shapes import Dims, described, fit
+from unspool.tf1.shapes import Dims, described, fit, merged
 from unspool.tf1.tensor import Operators, Tensor
 from unspool.tf1.variables import Variable
 
@@ -71,7 +71,10 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
         if place.dims is not None and value.dims is not None:
             if not fit(place.dims, value.dims[: len(place.dims)]):
                 raise ValueError(f"DynamicStitch: {described(value.dims)} must begin with {described(place.dims)}")
-            rest = value.dims[len(place.dims) :]
+            mine = value.dims[len(place.dims) :]
+            if not fit(rest, mine):
+                raise ValueError(f"DynamicStitch: slices have shapes {described(rest)} and {described(mine)}")
+            rest = merged(rest, mine)
     known = [each.known for each in places]
     count = None
     if all(each is not None and each.dtype != object for each in known):
@@ -162,7 +165,7 @@ def _scatter(kind: str, change: Change, deep: bool, what: str) -> Callable[..., 
             with torch.no_grad():
                 target = run.state.value_of(ref).detach().clone()
                 steps = at if deep else at.unsqueeze(-1)
-                spread = new if deep or new.dim() else new.expand(*at.shape, *target.shape[1:])
+                spread = new if deep or new.dim() else new.expand((*at.shape, *target.shape[1:]))
                 _put(target, _checked(steps, target, spread), spread, change)
                 return run.state.assign(ref, target)
 
@@ -211,6 +214,10 @@ def _check_places(places: Dims, values: Dims, target: Dims) -> None:
         raise ValueError(f"updates have shape {described(values)}, not {described(expected)}")
 
 
+def _quotient(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    return torch.div(old, new, rounding_mode=None if old.is_floating_point() else "trunc")
+
+
 def _new(_: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     return new
 
@@ -219,7 +226,7 @@ scatter_update = _scatter("ScatterUpdate", _new, False, "Rows of a variable are 
 scatter_add = _scatter("ScatterAdd", torch.add, False, "Rows are added to those of a variable.")
 scatter_sub = _scatter("ScatterSub", torch.sub, False, "Rows are subtracted from those of a variable.")
 scatter_mul = _scatter("ScatterMul", torch.mul, False, "Rows of a variable are multiplied.")
-scatter_div = _scatter("ScatterDiv", torch.div, False, "Rows of a variable are divided.")
+scatter_div = _scatter("ScatterDiv", _quotient, False, "Rows of a variable are divided.")
 scatter_min = _scatter("ScatterMin", torch.minimum, False, "The smaller of rows and those of a variable.")
 scatter_max = _scatter("ScatterMax", torch.maximum, False, "The larger of rows and those of a variable.")
 scatter_nd_update = _scatter("ScatterNdUpdate", _new, True, "Elements or slices of a variable are replaced.")

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 
 from unspool.tf1.dtypes import as_dtype, int32, int64
-from unspool.tf1.operations import apply, as_tensor, known_int, same_dtype
+from unspool.tf1.operations import apply, as_tensor, check_axis, known_int, same_dtype
 from unspool.tf1.ops.math import add_n, cast, multiply, not_equal
 from unspool.tf1.ops.reductions import argmax, argmin, reduce_sum
 from unspool.tf1.shapes import Dims, described, fit
+from unspool.tf1.tensor import Tensor
+from unspool.tf1.weighting import paired
 
 __all__ = [
     "accumulate_n",
@@ -169,8 +171,11 @@ def confusion_matrix(
     array([[1, 0],
            [1, 1]], dtype=int32)
     """
-    wanted, found, kind = cast(as_tensor(labels), int64), cast(as_tensor(predictions), int64), as_dtype(dtype)
+    wanted, found = (cast(each, int64) for each in paired(labels, predictions))
+    kind = as_dtype(dtype)
     given = [wanted, found] if weights is None else [wanted, found, as_tensor(weights)]
+    if weights is not None and not fit(found.dims, given[2].dims):
+        raise ValueError(f"weights have shape {described(given[2].dims)}, but predictions {described(found.dims)}")
 
     def compute(label: torch.Tensor, prediction: torch.Tensor, *weight: torch.Tensor) -> torch.Tensor:
         least = min(int(label.min()), int(prediction.min())) if label.numel() else 0
@@ -191,15 +196,18 @@ def confusion_matrix(
 # -- orders and places -----------------------------------------------------------------------------------------------
 
 
-def _direction(direction: str) -> bool:
+def _ordered(values: Any, axis: int, direction: str) -> tuple[Tensor, bool]:
+    """The tensor, and whether the largest comes first."""
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"direction must be ASCENDING or DESCENDING, but is {direction!r}")
-    return direction == "DESCENDING"
+    given = as_tensor(values)
+    check_axis("sort", axis, None if given.dims is None else len(given.dims))
+    return given, direction == "DESCENDING"
 
 
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """The elements in order, along an axis."""
-    given, down = as_tensor(values), _direction(direction)
+    given, down = _ordered(values, axis, direction)
     order = lambda x: x.sort(dim=axis, descending=down, stable=True).values  # noqa: E731
     return apply("Sort", order, given, name=name, outputs=[(given.dtype, given.dims)])
 
@@ -213,7 +221,7 @@ def argsort(
     >>> tf.Session().run(tf.argsort([3.0, 1.0, 2.0]))
     array([1, 2, 0], dtype=int32)
     """
-    given, down = as_tensor(values), _direction(direction)
+    given, down = _ordered(values, axis, direction)
     order = lambda x: x.sort(dim=axis, descending=down, stable=True).indices.int()  # noqa: E731
     return apply("ArgSort", order, given, name=name, outputs=[(int32, given.dims)])
 

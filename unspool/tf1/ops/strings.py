@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,14 +12,13 @@ import torch
 from unspool.tf1.dtypes import as_dtype, bool_, float32, int32, int64, string
 from unspool.tf1.fingerprint import bucket_of
 from unspool.tf1.inference import broadcast
-from unspool.tf1.operations import apply, as_tensor
-from unspool.tf1.shapes import Dims
+from unspool.tf1.operations import apply, as_tensor, check_axis
+from unspool.tf1.shapes import Dims, described, fit, merged
 from unspool.tf1.string_values import Strings
 from unspool.tf1.tensor import Tensor
 
 __all__ = [
     "as_string",
-    "decode_csv",
     "reduce_join",
     "regex_replace",
     "string_join",
@@ -79,9 +76,15 @@ def split(
     if result_type != "SparseTensor":
         raise ValueError(f"result_type must be 'SparseTensor', but is {result_type!r}: there are no ragged tensors")
     between = None if sep is None or sep in ("", b"") else sep.encode() if isinstance(sep, str) else bytes(sep)
-    return _sparse_parts(
-        "StringSplitV2", source if input is None else input, lambda text: text.split(between, maxsplit)
-    )
+
+    def parts(text: bytes) -> list[bytes]:
+        if not maxsplit:
+            return [text]
+        found = text.split(between, maxsplit)
+        rest_is_empty = between is None and len(found) == maxsplit  # and yet a part, as in TensorFlow
+        return [*found, b""] if rest_is_empty else found
+
+    return _sparse_parts("StringSplitV2", source if input is None else input, parts)
 
 
 def _sparse_parts(kind: str, source: Any, parts: Callable[[bytes], list[bytes]]) -> Any:
@@ -135,9 +138,16 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
     """The strings at each place, joined; scalars are stretched."""
     given = [as_tensor(each, string) for each in inputs]
     between = separator.encode()
-    shape = broadcast("StringJoin", *(each.dims for each in given))
+    shape: Dims = None if any(each.dims is None for each in given) else ()
+    for each in given:
+        if each.dims:
+            if not fit(shape or None, each.dims):
+                raise ValueError(f"StringJoin: inputs have shapes {described(shape)} and {described(each.dims)}")
+            shape = merged(shape or None, each.dims)
 
     def compute(*values: Strings) -> Strings:
+        if len({each.shape for each in values if each.dim()}) > 1:
+            raise ValueError(f"StringJoin: inputs have shapes {[list(each.shape) for each in values]}")
         columns = np.broadcast_arrays(*(each.array() for each in values))
         made = np.empty(columns[0].shape, object)
         made.reshape(-1)[:] = [between.join(row) for row in zip(*(each.reshape(-1) for each in columns), strict=True)]
@@ -157,26 +167,33 @@ def reduce_join(
     """The strings along an axis, joined; along all of them by default."""
     given = as_tensor(inputs, string)
     chosen = axis if reduction_indices is None else reduction_indices
+    named = None if chosen is None else [chosen] if isinstance(chosen, int) else list(chosen)
     between = separator.encode()
-    if given.dims is None:
-        raise ValueError(f"ReduceJoin: the rank of {given!r} must be known")
-    rank = len(given.dims)
-    listed = list(range(rank))[::-1] if chosen is None else [chosen] if isinstance(chosen, int) else list(chosen)
-    axes = [each % rank for each in listed]
-    kept = [size for place, size in enumerate(given.dims) if place not in axes]
-    static = [1 if place in axes else size for place, size in enumerate(given.dims)] if keep_dims else kept
+
+    def places(rank: int) -> list[int]:
+        listed = range(rank)[::-1] if named is None else named
+        for each in listed:
+            check_axis("ReduceJoin", each, rank)
+        return [each % rank for each in listed]
+
+    def reduced(sizes: Any) -> Any:
+        axes = places(len(sizes))
+        if keep_dims:
+            return tuple(1 if place in axes else size for place, size in enumerate(sizes))
+        return tuple(size for place, size in enumerate(sizes) if place not in axes)
 
     def compute(x: Strings) -> Strings:
-        others = [place for place in range(rank) if place not in axes]
-        array = x.array().transpose([*others, *reversed(axes)])  # the first of the axes is joined first
-        sizes = array.shape[: len(others)]
-        rows = array.reshape(int(np.prod(sizes)), -1) if array.size else np.empty((int(np.prod(sizes)), 0), object)
+        axes, array = places(x.dim()), x.array()
+        others = [place for place in range(array.ndim) if place not in axes]
+        sizes = [array.shape[place] for place in others]
+        joined = array.transpose([*others, *reversed(axes)])  # the first of the axes is joined first
+        rows = joined.reshape(int(np.prod(sizes)), -1 if array.size else 0)
         made = np.empty(len(rows), object)
         made[:] = [between.join(row) for row in rows]
-        shape = [1 if place in axes else x.shape[place] for place in range(rank)] if keep_dims else sizes
-        return Strings.of(made.reshape(tuple(shape)))
+        return Strings.of(made.reshape(reduced(array.shape)))
 
-    return apply("ReduceJoin", compute, given, name=name, outputs=[(string, tuple(static))])
+    dims = None if given.dims is None else reduced(given.dims)
+    return apply("ReduceJoin", compute, given, name=name, outputs=[(string, dims)])
 
 
 def _each(kind: str, function: Callable[[bytes], bytes], input: Any, name: str | None) -> Tensor:
@@ -225,6 +242,11 @@ def regex_full_match(input: Any, pattern: str, name: str | None = None) -> Tenso
     return apply("StaticRegexFullMatch", compute, given, name=name, outputs=[(bool_, given.dims)])
 
 
+def _check_unit(unit: str) -> None:
+    if unit not in ("BYTE", "UTF8_CHAR"):
+        raise ValueError(f'unit must be "BYTE" or "UTF8_CHAR", but is {unit!r}')
+
+
 def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """How many bytes each string has; or characters, if `unit` is "UTF8_CHAR"."""
     given = as_tensor(input, string)
@@ -238,26 +260,30 @@ def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Te
 
 
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
-    """The bytes of each string, or characters if `unit` is "UTF8_CHAR", from a place on, so many at most.
+    """The bytes of each string from a place on, so many at most; negative places count from the end.
 
-    Negative places count from the end.
+    Args:
+        input: strings.
+        pos: the place of the first byte of each.
+        len: how many there are.
+        name: the operation's name.
+        unit: "BYTE", or "UTF8_CHAR" if characters are counted.
 
     Raises:
-        ValueError: if `unit` is another one.
         InvalidArgumentError: in a run, if a place is outside of its string.
     """
-    _check_unit(unit)
     given, places, lengths = as_tensor(input, string), as_tensor(pos), as_tensor(len)
+    _check_unit(unit)
     shape = broadcast("Substr", given.dims, places.dims, lengths.dims)
 
-    def part(text: bytes, place: int, count: int) -> bytes:
-        units: Any = text if unit == "BYTE" else text.decode("utf-8", "replace")
-        size = units.__len__()
+    def part(given: bytes, place: int, count: int) -> bytes:
+        text = given.decode("utf-8", "replace") if unit == "UTF8_CHAR" else given
+        size = text.__len__()
         if not -size <= place <= size:
-            raise ValueError(f"pos {place} out of range for string b'{text.decode()}'")
+            raise ValueError(f"pos {place} out of range for string {given!r}")
         start = place + size if place < 0 else place
-        found = units[start : start + max(count, 0)]
-        return found if isinstance(found, bytes) else found.encode()
+        found = text[start : start + max(count, 0)]
+        return found.encode() if isinstance(found, str) else found
 
     def compute(x: Strings, p: torch.Tensor, n: torch.Tensor) -> Strings:
         columns = np.broadcast_arrays(x.array(), p.numpy(), n.numpy())
@@ -281,7 +307,7 @@ def as_string(
     """Numbers as strings, as C's printf writes them."""
     given = as_tensor(input)
     dtype = given.dtype
-    flags = f"{fill if width > -1 else ''}{width if width > -1 else ''}"
+    flags = f"{fill}{width if width > -1 else ''}"
     places = f".{precision}" if precision > -1 else ""
     letter = "e" if scientific else "g" if shortest else "f"
 
@@ -291,6 +317,8 @@ def as_string(
         return (f"%{flags}{places}{letter}" % value if dtype.is_floating else f"%{flags}d" % value).encode()
 
     def compute(x: torch.Tensor) -> Any:
+        if (scientific or shortest or precision > -1) and not dtype.is_floating:
+            raise ValueError(f"precision, scientific and shortest are for fractions, but these are {dtype.name}")
         if isinstance(x, Strings):
             return x
         made = np.empty(tuple(x.shape), object)
@@ -298,83 +326,6 @@ def as_string(
         return Strings.of(made)
 
     return apply("AsString", compute, given, name=name, outputs=[(string, given.dims)])
-
-
-def decode_csv(
-    records: Any,
-    record_defaults: Sequence[Any],
-    field_delim: str = ",",
-    use_quote_delim: bool = True,
-    name: str | None = None,
-    na_value: str = "",
-    select_cols: Sequence[int] | None = None,
-) -> list[Tensor]:
-    """The fields of records of comma-separated values, a tensor for each column.
-
-    Args:
-        records: strings, one for each record.
-        record_defaults: for each column a list with the value of empty fields, or an empty tensor where fields must not
-            be empty; its dtype is the column's.
-        field_delim: what is between fields.
-        use_quote_delim: whether double quotes keep a field together.
-        name: the operation's name.
-        na_value: a field that counts as empty.
-        select_cols: the numbers of the columns that are wanted; all by default.
-
-    Raises:
-        InvalidArgumentError: in a run, if a record has another number of fields, or one that its dtype cannot be.
-    """
-    given = as_tensor(records, string)
-    columns = [_default_of(each) for each in record_defaults]
-    kinds = [kind for kind, _ in columns]
-    chosen = None if select_cols is None else list(select_cols)
-    quoting = csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE
-
-    def fields(record: bytes, number: int) -> list[Any]:
-        text = io.StringIO(record.decode(), newline="")
-        found = next(csv.reader(text, delimiter=field_delim, quoting=quoting, strict=True), [])  # pyright: ignore[reportArgumentType]
-        found = found or [""]
-        picked = found if chosen is None else [found[each] for each in chosen if each < len(found)]
-        if len(picked) != len(columns):
-            raise ValueError(f"Expect {len(columns)} fields but have {len(found)} in record {number}")
-        return [
-            _field(part, kind, default, place, number, na_value)
-            for place, (part, (kind, default)) in enumerate(zip(picked, columns, strict=True))
-        ]
-
-    def compute(x: Strings) -> Any:
-        rows = [fields(each, number) for number, each in enumerate(x.array().reshape(-1))]
-        made: list[torch.Tensor] = []
-        for place, kind in enumerate(kinds):
-            column = np.empty(len(rows), object)
-            column[:] = [row[place] for row in rows]
-            shaped = column.reshape(tuple(x.shape))
-            made.append(Strings.of(shaped) if kind is string else torch.from_numpy(shaped.astype(kind.as_numpy_dtype)))
-        return made[0] if len(made) == 1 else made
-
-    dims: Dims = given.dims
-    found = apply("DecodeCSV", compute, given, name=name, outputs=[(kind, dims) for kind in kinds])
-    return list(found) if isinstance(found, list) else [found]
-
-
-def _default_of(default: Any) -> tuple[Any, Any]:
-    """The dtype of a column, and the value of its empty fields; None if these are mistakes."""
-    made = as_tensor(default)
-    kept = made.op.constant
-    if kept is None or kept.numel() > 1:
-        raise ValueError(f"record_defaults must be values, or lists of one or none, but has {default!r}")
-    return made.dtype, kept.reshape(-1)[0].item() if kept.numel() else None
-
-
-def _field(part: str, kind: Any, default: Any, place: int, number: int, na_value: str) -> Any:
-    if part in ("", na_value):
-        if default is None:
-            raise ValueError(f"Field {place} is required but missing in record {number}!")
-        return default
-    try:
-        return part.encode() if kind is string else int(part) if kind.is_integer else float(part)
-    except ValueError:
-        raise ValueError(f"Field {place} in record {number} is not a valid {kind.name}: {part}") from None
 
 
 def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
@@ -387,8 +338,3 @@ def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = 
         return torch.from_numpy(x.mapped(lambda text: bucket_of(text, num_buckets)).astype(np.int64))
 
     return apply("StringToHashBucketFast", compute, given, name=name, outputs=[(int64, given.dims)])
-
-
-def _check_unit(unit: str) -> None:
-    if unit not in ("BYTE", "UTF8_CHAR"):
-        raise ValueError(f'unit must be "BYTE" or "UTF8_CHAR", but is {unit!r}')
