@@ -321,6 +321,8 @@ def as_string(
         return (f"%{flags}{places}{letter}" % value if dtype.is_floating else f"%{flags}d" % value).encode()
 
     def compute(x: torch.Tensor) -> Any:
+        if scientific and shortest:
+            raise ValueError("Cannot select both scientific and shortest notation")
         if (scientific or shortest or precision > -1) and not dtype.is_floating:
             raise ValueError(f"precision, scientific and shortest are for fractions, but these are {dtype.name}")
         if isinstance(x, Strings):
