@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.tf1_ops import CALLS
+from tests.tf1_ops.call import kind_of
 from tests.tf1_ops.compare import differences, noted
 from tests.tf1_ops.on_purpose import ON_PURPOSE
 from unspool import tf1
@@ -52,7 +53,7 @@ def test_every_operation_is_called():
     for calls in CALLS.values():
         for call in calls.values():
             with tf1.Graph().as_default():
-                fed = [tf1.placeholder(str(each.dtype), each.shape) for each in call.values]
+                fed = [tf1.placeholder(kind_of(each), each.shape) for each in call.values]
                 try:
                     call.function(recorder, *fed)
                 except Exception:

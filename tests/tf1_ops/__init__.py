@@ -10,6 +10,7 @@ from tests.tf1_ops import (
     distributions,
     images,
     joining,
+    metrics,
     neural,
     operators,
     products,
@@ -19,6 +20,7 @@ from tests.tf1_ops import (
     segments,
     slicing,
     sparse,
+    strings,
 )
 from tests.tf1_ops.call import Call
 
@@ -39,5 +41,7 @@ CALLS: dict[str, dict[str, Call]] = {
     "sparse": sparse.CALLS,
     "sampling": sampling.CALLS,
     "ctc": ctc.CALLS,
+    "strings": strings.CALLS,
+    "metrics": metrics.CALLS,
 }
 """By subject and name."""

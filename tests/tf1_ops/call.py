@@ -65,7 +65,7 @@ def outcome(tf: Any, call: Call, how: str) -> dict[str, Any]:
         "gradients" is missing where TensorFlow knows none.
     """
     with tf.Graph().as_default():
-        fed = [tf.placeholder(_kind(each), _told(each.shape, how)) for each in call.values]
+        fed = [tf.placeholder(kind_of(each), _told(each.shape, how)) for each in call.values]
         try:
             outputs = _flat(call.function(tf, *fed))
         except Exception as error:
@@ -92,7 +92,8 @@ def outcome(tf: Any, call: Call, how: str) -> dict[str, Any]:
     return found
 
 
-def _kind(value: np.ndarray) -> str:
+def kind_of(value: np.ndarray) -> str:
+    """The name of the dtype of what is fed."""
     return "string" if value.dtype == object else str(value.dtype)
 
 

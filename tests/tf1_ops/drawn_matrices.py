@@ -59,8 +59,9 @@ def _band(rng: Generator) -> Call:
 
 def _running(name: str) -> Draw:
     def draw(rng: Generator) -> Call:
-        x = numbers(rng, sizes(rng, 0 if seldom(rng) else 1, 3))
-        how = dict(exclusive=flag(rng), reverse=flag(rng), axis=axis_of(rng, x.ndim))
+        x = numbers(rng, sizes(rng, 1, 3))
+        axis = int(rng.integers(-x.ndim, x.ndim))  # of another, ours is said when the graph is built
+        how = dict(exclusive=flag(rng), reverse=flag(rng), axis=axis)
         where = one_of(rng, ["", "math"])
         return Call(lambda tf, x: getattr(getattr(tf, where) if where else tf, name)(x, **how), (x,))
 

@@ -49,7 +49,7 @@ _note("a body may return a list of one, however it was given", "control", "while
 _note("what may be a scalar is taken as one", "control", "while_loop of a fed number of turns")
 _note("a loop that never runs has no slices, whatever their shape", "control", "map_fn of nothing")
 _note("what is carried may be known better than what comes", "control", "scan of a structure", "scan of two")
-_note(SOONER, "scattering", "cumprod past the end")
+_note(SOONER, "scattering", "cumprod past the end", "cumprod of a scalar")
 _note(SOONER, "scattering", "scatter_nd too deep", "scatter_nd_update too deep")
 _note("what is held is held in gradients of gradients too", "scattering", "gradients of gradients with a part held")
 

@@ -17,6 +17,7 @@ for _how in [{}, {"exclusive": True}, {"reverse": True}, {"exclusive": True, "re
     add(f"cumprod {_words}".strip(), lambda tf, x, how=_how: tf.cumprod(x, **how), floats(3, 4))
     add(f"cumprod of columns {_words}".strip(), lambda tf, x, how=_how: tf.cumprod(x, -1, **how), floats(3, 4))
 add("cumprod of integers", lambda tf, x: tf.cumprod(x), ints(4))
+add("cumprod of a scalar", lambda tf, x: tf.cumprod(x, -1), 2.0)
 add("cumprod past the end", lambda tf, x: tf.cumprod(x, 2), floats(3, 4))
 
 # -- diagonals -------------------------------------------------------------------------------------------------------
@@ -36,6 +37,8 @@ add("matrix_diag_part", lambda tf, x: tf.matrix_diag_part(x), floats(2, 3, 4))
 add("matrix_diag_part of a vector", lambda tf, x: tf.matrix_diag_part(x), floats(3))
 add("matrix_set_diag", lambda tf, x, d: tf.matrix_set_diag(x, d), floats(2, 3, 3), floats(2, 3))
 add("matrix_set_diag of another size", lambda tf, x, d: tf.matrix_set_diag(x, d), floats(2, 3, 3), floats(2, 4))
+add("matrix_set_diag of more axes", lambda tf, x, d: tf.matrix_set_diag(x, d), floats(2, 3, 3), floats(2, 3, 1))
+add("matrix_band_part of too many", lambda tf, x, n: tf.matrix_band_part(x, n, 0), floats(2, 3), 3)
 add("matrix_transpose", lambda tf, x: tf.matrix_transpose(x), floats(2, 3, 4))
 add("matrix_transpose of a vector", lambda tf, x: tf.matrix_transpose(x), floats(3))
 add("trace", lambda tf, x: tf.trace(x), floats(2, 3, 3))
@@ -57,6 +60,7 @@ add("dynamic_stitch of scalars", lambda tf, x, y: tf.dynamic_stitch([0, [1, 2]],
 add("dynamic_stitch over another", lambda tf, x, y: tf.dynamic_stitch([[0, 1], [1]], [x, y]), floats(2), floats(1))
 add("dynamic_stitch twice in one", lambda tf, x: tf.dynamic_stitch([[0, 1, 0]], [x]), floats(3))
 add("dynamic_stitch of another shape", lambda tf, x: tf.dynamic_stitch([[0, 1]], [x]), floats(3))
+add("dynamic_stitch of two widths", lambda tf, x, y: tf.dynamic_stitch([[0], [1]], [x, y]), floats(1, 2), floats(1, 3))
 add("dynamic_stitch of too few", lambda tf, x: tf.dynamic_stitch([[0], [1]], [x]), floats(1))
 add("dynamic_partition", lambda tf, x, p: tf.dynamic_partition(x, p, 3), floats(4, 2), [0, 2, 0, 2])
 add("dynamic_partition of a matrix", lambda tf, x, p: tf.dynamic_partition(x, p, 2), floats(2, 2), [[0, 1], [1, 1]])
@@ -100,6 +104,8 @@ add("scatter_add of another shape", scattered("scatter_add"), [1], floats(1, 4))
 add("scatter_add of another dtype", scattered("scatter_add"), [1], ints(1, 3))
 add("scatter_add of fractions for places", scattered("scatter_add"), floats(1), floats(1, 3))
 add("scatter_update of integers", scattered("scatter_update", ints(4)), [1, 3], [7, 8])
+add("scatter_div of integers", scattered("scatter_div", np.int32([7, -7, 5])), [0, 1], [2, 2])
+add("scatter_add of one number", scattered("scatter_add", floats(3)), 2, 0.5)
 add("scatter_nd_update too deep", scattered("scatter_nd_update"), [[1, 1, 1]], floats(1))
 
 # -- gradients with parts held -----------------------------------------------------------------------------------------

@@ -49,6 +49,12 @@ add(
     lambda tf, a, b, w: tf.confusion_matrix(a, b, 3, tf.float32, weights=w),
     *([0, 1, 2], [0, 2, 2], np.float32([0.5, 2.0, 1.0])),
 )
+add(
+    "confusion_matrix with weights of another shape",
+    lambda tf, a, b, w: tf.confusion_matrix(a, b, 3, weights=w),
+    *([0, 1, 2], [0, 2, 2], ints(2)),
+)
+add("confusion_matrix of a column", lambda tf, a, b: tf.confusion_matrix(a, b, 3), [0, 1, 2], [[0], [2], [2]])
 add("confusion_matrix past the end", lambda tf, a, b: tf.confusion_matrix(a, b, 2), [0, 1, 2], [0, 0, 1])
 add("confusion_matrix before the beginning", lambda tf, a, b: tf.confusion_matrix(a, b, 2), [0, -1], [0, 0])
 
@@ -59,6 +65,8 @@ for _axis in [0, -1]:
         add(f"argsort {_words}", lambda tf, x, how=_how: tf.argsort(x, **how), floats(3, 4))
 add("sort of integers", lambda tf, x: tf.sort(x), ints(5))
 add("sort in another direction", lambda tf, x: tf.sort(x, direction="UP"), floats(5))
+add("sort past the end", lambda tf, x: tf.sort(x, 1), floats(5))
+add("arg_max past the end of a vector", lambda tf, x: tf.arg_max(x, 1), floats(3))
 add("arg_max", lambda tf, x: tf.arg_max(x, 1), floats(3, 4))
 add("arg_min", lambda tf, x: tf.arg_min(x, 0), floats(3, 4))
 add("roll", lambda tf, x: tf.roll(x, 1, 0), floats(3, 4))

@@ -20,9 +20,10 @@ from unspool.tf1.ops.nn import (
     sparse_softmax_cross_entropy_with_logits,
 )
 from unspool.tf1.scopes import name_scope
-from unspool.tf1.shapes import compatible, described, fit
+from unspool.tf1.shapes import described, fit
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.variables import GraphKeys
+from unspool.tf1.weighting import check_weights
 
 __all__ = [
     "Reduction",
@@ -140,9 +141,10 @@ def compute_weighted_loss(
         given = as_tensor(losses)
         weight = as_tensor(weights)
         weight = cast(weight, float32) if not weight.dtype.is_floating else weight
-        _check_weights(given, weight)
+        check_weights(weight.dims, given.dims)
 
         def compute(each: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            check_weights(tuple(weight.shape), tuple(each.shape))
             return _reduced(each, weight, reduction).to(each.dtype)
 
         dims = given.dims if reduction == Reduction.NONE else ()
@@ -168,19 +170,6 @@ def _reduced(losses: torch.Tensor, weights: torch.Tensor, reduction: str) -> tor
 def _over(total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     """The quotient, 0 where divided by 0."""
     return torch.where(count == 0, torch.zeros_like(total), total / torch.where(count == 0, 1, count))
-
-
-def _check_weights(losses: Tensor, weights: Tensor) -> None:
-    if weights.dims is None or losses.dims is None or weights.dims == ():
-        return
-    fits = len(weights.dims) == len(losses.dims) and all(
-        weight == 1 or compatible(weight, size) for weight, size in zip(weights.dims, losses.dims, strict=True)
-    )
-    if not fits:
-        raise ValueError(
-            f"weights can not be broadcast to values: their shape is {described(weights.dims)}, that of the values "
-            f"{described(losses.dims)}; they must be a scalar, or have as many axes, of the same sizes or 1"
-        )
 
 
 # -- losses ----------------------------------------------------------------------------------------------------------

@@ -271,12 +271,12 @@ def _packed(value: Any, dtype: Any, name: str | None) -> Tensor:
 
 def _filled(array: np.ndarray[Any, Any], sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:
     count = int(np.prod(sizes))
-    if array.size > count:
+    if array.size > max(count, 1):
         raise ValueError(f"Too many elements provided. Needed at most {count}, but received {array.size}")
     if array.size == 0 and count:
         raise ValueError(f"no elements were provided to fill the shape {sizes}")
-    flat = array.reshape(-1)
-    return np.concatenate([flat, np.full(count - array.size, flat[-1] if count else 0, flat.dtype)]).reshape(sizes)
+    flat = array.reshape(-1)[:count]
+    return np.concatenate([flat, np.full(count - flat.size, flat[-1] if count else 0, flat.dtype)]).reshape(sizes)
 
 
 def _narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

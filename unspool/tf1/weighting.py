@@ -1,4 +1,4 @@
-"""What labels, predictions and weights have to do with each other's shapes, as metrics read them."""
+"""What labels, predictions and weights have to do with each other's shapes, as metrics and losses read them."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def spread(weights: Any, values: Tensor) -> Tensor:
     """
     given = cast(as_tensor(weights), float32)
     if given.dims is not None and values.dims is not None:
-        _check_sizes(_ranked(given.dims, values.dims), values.dims)
+        check_weights(_ranked(given.dims, values.dims), values.dims)
 
     def compute(weight: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         shape: Any = _ranked(tuple(weight.shape), tuple(value.shape))
-        _check_sizes(shape, tuple(value.shape))
+        check_weights(shape, tuple(value.shape))
         return weight.reshape(shape).expand(value.shape)
 
     return apply("broadcast_weights", compute, given, values, outputs=[(float32, values.dims)])
@@ -94,8 +94,12 @@ def _ranked(weights: Shape, values: Shape) -> Shape:
     return weights
 
 
-def _check_sizes(weights: Shape, values: Shape) -> None:
-    if weights and not all(a == 1 or compatible(a, b) for a, b in zip(weights, values, strict=True)):
+def check_weights(weights: Dims, values: Dims) -> None:
+    """`ValueError` if weights of a shape are neither a scalar nor one for each value, or for each along an axis."""
+    if not weights or values is None:
+        return
+    pairs = zip(weights, values, strict=False)
+    if len(weights) != len(values) or not all(a == 1 or compatible(a, b) for a, b in pairs):
         raise _mistake(weights, values)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from unspool.tf1.dtypes import as_dtype, bool_, float32, int32, int64, string
+from unspool.tf1.errors import OutOfRangeError
 from unspool.tf1.fingerprint import bucket_of
 from unspool.tf1.inference import broadcast
 from unspool.tf1.operations import apply, as_tensor, check_axis
@@ -183,7 +184,10 @@ def reduce_join(
         return tuple(size for place, size in enumerate(sizes) if place not in axes)
 
     def compute(x: Strings) -> Strings:
-        axes, array = places(x.dim()), x.array()
+        try:
+            axes, array = places(x.dim()), x.array()
+        except ValueError as error:
+            raise OutOfRangeError(None, None, str(error)) from None
         others = [place for place in range(array.ndim) if place not in axes]
         sizes = [array.shape[place] for place in others]
         joined = array.transpose([*others, *reversed(axes)])  # the first of the axes is joined first
@@ -317,6 +321,8 @@ def as_string(
         return (f"%{flags}{places}{letter}" % value if dtype.is_floating else f"%{flags}d" % value).encode()
 
     def compute(x: torch.Tensor) -> Any:
+        if scientific and shortest:
+            raise ValueError("Cannot select both scientific and shortest notation")
         if (scientific or shortest or precision > -1) and not dtype.is_floating:
             raise ValueError(f"precision, scientific and shortest are for fractions, but these are {dtype.name}")
         if isinstance(x, Strings):
