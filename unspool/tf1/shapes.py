@@ -132,6 +132,11 @@ class TensorShape:
         """Whether every size is known."""
         return self.sizes is not None and None not in self.sizes
 
+    def assert_is_fully_defined(self) -> None:
+        """Raises `ValueError` if a size is not known."""
+        if not self.is_fully_defined():
+            raise ValueError(f"Shape {self} is not fully defined")
+
     def is_compatible_with(self, other: Any) -> bool:
         """Whether a tensor could have both shapes."""
         return fit(self.sizes, as_dims(other))
