@@ -32,6 +32,18 @@ def test_what_is_known_of_shapes_and_dtypes():
         x.shape.assert_is_fully_defined()
 
 
+def test_sizes_that_differ_are_refused():
+    tf.Dimension(None).assert_is_compatible_with(3)
+    with pytest.raises(ValueError, match="Dimensions 2 and 3 are not compatible"):
+        tf.Dimension(2).assert_is_compatible_with(3)
+
+
+def test_slices_know_the_shape_of_the_whole():
+    table = tf.get_variable("table", [5, 2])
+    (gradient,) = tf.gradients(tf.gather(table, [3, 3]), [table])
+    assert (gradient.shape.as_list(), gradient.device) == ([5, 2], "")
+
+
 def test_the_shape_of_a_variable_is_said_later():
     variable = tf.Variable(tf.placeholder_with_default([[1.0, 2.0]], [None, None]), validate_shape=False)
     variable.set_shape([None, 2])

@@ -33,6 +33,11 @@ class Dimension:
         """Whether both could be the same size."""
         return compatible(self.value, as_dim(other))
 
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Raises `ValueError` if they are different sizes."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Dimensions {self} and {Dimension(other)} are not compatible")
+
     def merge_with(self, other: Any) -> Dimension:
         """What both know together."""
         return Dimension(merged((self.value,), (as_dim(other),))[0])
