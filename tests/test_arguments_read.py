@@ -29,7 +29,7 @@ NAMESPACES: dict[str, Any] = {
 NO_EFFECT = {
     "where a computation is placed, and how it is divided": "caching_device partitioner use_resource aggregation "
     "synchronization colocate_gradients_with_ops colocate_with_first_write_call gate_gradients aggregation_method "
-    "ignore_existing clear_devices use_cudnn_on_gpu",
+    "clear_devices use_cudnn_on_gpu",
     "steps of the graph run one after another": "swap_memory parallel_iterations back_prop use_locking stateful",
     "how a graph is optimised, stored or shown": "optimize a_is_sparse b_is_sparse import_scope values summarize var "
     "sorted unique tensor_array_name handle clear_after_read infer_shape shift preferred_dtype strict stable "
@@ -47,7 +47,6 @@ NO_EFFECT = {
 
 ALLOWED = {
     "unspool.raw_rnn": {"swap_memory"},  # steps that ask for the next one's input cannot be worked on together
-    "tf.colocate_with": {"op"},  # nothing is placed
     "tf.nn.all_candidate_sampler": {"seed"},  # all of them: nothing is drawn
     "tf.nn.compute_accidental_hits": {"seed"},
     "tf.contrib.rnn.LayerNormBasicLSTMCell": {"input_size"},  # TensorFlow warns of it, and does not look at it

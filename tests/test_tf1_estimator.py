@@ -328,3 +328,34 @@ def test_the_projector_finds_what_it_shows(tmp_path: Path):
     assert [each.tensor_name for each in read.embeddings] == ["words", "more"]
     assert read.embeddings[0].metadata_path == 'a "quoted" path'
     assert list(read.embeddings[0].sprite.single_image_dim) == [28, 28]
+
+
+@pytest.mark.parametrize(
+    ("make", "limit", "stops"),
+    [
+        ("stop_if_no_increase_hook", 20, True),
+        ("stop_if_no_increase_hook", 30, False),
+        ("stop_if_no_decrease_hook", 10, True),
+        ("stop_if_no_decrease_hook", 40, False),
+        ("stop_if_higher_hook", 0.8, True),
+        ("stop_if_higher_hook", 0.9, False),
+        ("stop_if_lower_hook", 0.5, False),
+        ("stop_if_lower_hook", 0.65, True),
+    ],
+)
+def test_training_stops_by_what_evaluations_found(tmp_path: Path, make: str, limit: float, stops: bool):
+    pytest.importorskip("tensorboard")
+    trained = estimator(tmp_path)
+    with tf.summary.FileWriter(trained.eval_dir()) as writer:
+        for step, value in {0: 1.0, 10: 0.6, 20: 0.9, 30: 0.7, 40: 0.6}.items():
+            writer.add_summary(tf.Summary(value=[tf.Summary.Value(tag="f1", simple_value=value)]), step)
+    hook = getattr(tf.contrib.estimator, make)(trained, "f1", limit, min_steps=10)
+    trained.train(batches(), hooks=[hook], steps=3)
+    assert trained.get_variable_value("global_step") == (1 if stops else 3)
+
+
+def test_a_hook_that_stops_says_what_it_needs(tmp_path: Path):
+    with pytest.raises(TypeError, match=r"must have type `tf\.estimator\.Estimator`"):
+        tf.contrib.estimator.stop_if_no_increase_hook("estimator", "f1", 1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="Only one of `run_every_secs` and `run_every_steps`"):
+        tf.estimator.experimental.stop_if_higher_hook(estimator(tmp_path), "f1", 1, run_every_steps=3)

@@ -133,3 +133,14 @@ def test_without_tensorboard_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
     with pytest.raises(ImportError, match="pip install tensorboard"):
         summary.FileWriter(str(tmp_path))
+
+
+def test_characters_that_no_name_has_are_replaced():
+    with tf.Graph().as_default():
+        made = [
+            tf.summary.histogram("embedding/W:0/grad/hist", tf.zeros([2])),
+            tf.summary.scalar("/a loss (x)", 1.0, family="the family"),
+        ]
+        texts = [tf.Summary.FromString(each).value[0].tag for each in tf.Session().run(made)]
+    assert [each.name for each in made] == ["embedding/W_0/grad/hist:0", "the_family/a_loss__x_:0"]
+    assert texts == ["embedding/W_0/grad/hist", "the_family/the_family/a_loss__x_"]

@@ -62,12 +62,13 @@ from unspool.tf1.dtypes import (
     uint8,
     variant,
 )
-from unspool.tf1.gradients import gradients, stop_gradient
+from unspool.tf1.gradients import AggregationMethod, gradients, stop_gradient
 from unspool.tf1.graph import Graph, Operation, get_default_graph, reset_default_graph
 from unspool.tf1.graph_def import GraphDef, import_graph_def
 from unspool.tf1.graph_functions import (
     add_to_collection,
     colocate_with,
+    container,
     control_dependencies,
     device,
     executing_eagerly,
@@ -146,7 +147,7 @@ from unspool.tf1.scopes import (
 )
 from unspool.tf1.seeds import set_random_seed
 from unspool.tf1.session import InteractiveSession, Session, get_default_session
-from unspool.tf1.session_options import ConfigProto, GPUOptions, RunMetadata, RunOptions
+from unspool.tf1.session_options import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions, RunMetadata, RunOptions
 from unspool.tf1.shapes import Dimension, TensorShape
 from unspool.tf1.sparse import dense as _sparse_dense
 from unspool.tf1.sparse import layout as _sparse_layout
@@ -200,6 +201,7 @@ __version__ = VERSION = "1.15.0"
 __all__ = [
     "AUTO_REUSE",
     "VERSION",
+    "AggregationMethod",
     "Assert",
     "ConfigProto",
     "DType",
@@ -209,11 +211,13 @@ __all__ = [
     "Graph",
     "GraphDef",
     "GraphKeys",
+    "GraphOptions",
     "IndexedSlices",
     "IndexedSlicesValue",
     "InteractiveSession",
     "OpError",
     "Operation",
+    "OptimizerOptions",
     "PaddingFIFOQueue",
     "Print",
     "QueueBase",
@@ -246,6 +250,7 @@ __all__ = [
     "complex128",
     "constant",
     "constant_initializer",
+    "container",
     "contrib",
     "control_dependencies",
     "convert_to_tensor",

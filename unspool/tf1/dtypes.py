@@ -53,6 +53,10 @@ class DType:
         """Whether it holds truths."""
         return self.torch == torch.bool
 
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether it is the same dtype."""
+        return self is as_dtype(other)
+
     @property
     def size(self) -> int:
         """How many bytes an element takes."""

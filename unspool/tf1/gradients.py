@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from unspool.tf1.session import Run
 
 
+class AggregationMethod:
+    """How TensorFlow adds gradients up: accepted by optimisers and `gradients`, and without effect."""
+
+    ADD_N = DEFAULT = 0
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
 def gradients(
     ys: Any,
     xs: Any,

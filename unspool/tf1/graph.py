@@ -185,6 +185,11 @@ class Graph:
         return tensor
 
     @property
+    def version(self) -> int:
+        """A number that grows with every operation."""
+        return len(self._operations)
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no operations."""
         return not self._operations
@@ -293,6 +298,16 @@ class Graph:
     @contextmanager
     def device(self, device_name_or_function: Any) -> Generator[None, None, None]:
         """Accepted and ignored: a session runs where torch's default device is."""
+        yield
+
+    @contextmanager
+    def container(self, container_name: str) -> Generator[str, None, None]:
+        """Accepted and ignored: each session has its own values of the variables."""
+        yield container_name
+
+    @contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Generator[None, None, None]:
+        """Accepted and ignored, as `device` is."""
         yield
 
     # -- collections -------------------------------------------------------------------------------------------------

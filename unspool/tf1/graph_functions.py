@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 from unspool.tf1.graph import get_default_graph
@@ -29,9 +29,20 @@ def device(device_name_or_function: Any) -> AbstractContextManager[None]:
     return get_default_graph().device(device_name_or_function)
 
 
+def container(container_name: str) -> AbstractContextManager[str]:
+    """A context that is accepted and ignored: each session has its own values of the variables.
+
+    >>> from unspool import tf1 as tf
+    >>> with tf.container("training"):
+    ...     tf.Variable(0.0, name="weight").name
+    'weight:0'
+    """
+    return get_default_graph().container(container_name)
+
+
 def colocate_with(op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
     """A context that is accepted and ignored, as `device` is."""
-    return nullcontext()
+    return get_default_graph().colocate_with(op, ignore_existing)
 
 
 def executing_eagerly() -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from unspool.tf1.operations import apply
-from unspool.tf1.shapes import Dims, described
+from unspool.tf1.shapes import Dims, TensorShape, described
 from unspool.tf1.tensor import Operators, Tensor
 
 
@@ -37,6 +37,16 @@ class IndexedSlices(Operators):
     def dense_shape(self) -> Dims:
         """The shape of the whole."""
         return self.dense_dims
+
+    @property
+    def shape(self) -> TensorShape:
+        """The same, as far as it is known."""
+        return TensorShape(self.dense_dims)
+
+    @property
+    def device(self) -> str:
+        """Empty: a session runs where torch's default device is."""
+        return ""
 
     @property
     def dtype(self) -> Any:

@@ -38,7 +38,6 @@ RENAMED: dict[str, str] = {
     "tf.seq2seq": "tf.contrib.legacy_seq2seq",
     "tf.rnn": "tf.nn.static_rnn(cell, inputs)",
     "tf.rnn_cell": "tf.nn.rnn_cell",
-    "tf.contrib.rnn.core_rnn_cell": "tf.contrib.rnn",
     **{f"tf.nn.rnn_cell.{each}": f"tf.contrib.rnn.{each}" for each in _CELLS.split()},
     "tf.contrib.ctc": "tf.nn: ctc_loss and the decoders",
     "tf.contrib.seq2seq.DynamicAttentionWrapper": "tf.contrib.seq2seq.AttentionWrapper",

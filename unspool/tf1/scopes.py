@@ -53,6 +53,27 @@ class VariableScope:
         """Sets the regulariser of variables that do not say otherwise."""
         self.regularizer = regularizer
 
+    def set_custom_getter(self, custom_getter: Any) -> None:
+        """Sets what is called instead of `get_variable`."""
+        self.custom_getter = custom_getter
+
+    def set_caching_device(self, caching_device: Any) -> None:
+        """Accepted and ignored: a session runs where torch's default device is."""
+
+    def set_partitioner(self, partitioner: Any) -> None:
+        """Accepted and ignored: a variable is in one piece."""
+
+    def set_use_resource(self, use_resource: Any) -> None:
+        """Accepted and ignored: there is one kind of variables."""
+
+    @property
+    def caching_device(self) -> None:
+        """None: a session runs where torch's default device is."""
+
+    @property
+    def partitioner(self) -> None:
+        """None: a variable is in one piece."""
+
     def global_variables(self) -> list[Variable]:
         """The variables below this scope."""
         return get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES, self.name + "/" if self.name else None)

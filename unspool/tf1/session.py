@@ -15,6 +15,7 @@ from unspool.tf1.errors import FailedPreconditionError, InvalidArgumentError
 from unspool.tf1.feeding import as_fed
 from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
+from unspool.tf1.internals.device_lib import DeviceAttributes, session_devices
 from unspool.tf1.program import Program
 from unspool.tf1.rnn.chains import joined
 from unspool.tf1.sparse.tensor import SparseTensor, SparseTensorValue
@@ -140,6 +141,15 @@ class Session:
         if found is None or found.finished:
             raise InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
         return found.run(fetches, feed_dict)
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """The CPU, and the GPUs that torch sees."""
+        return session_devices()
+
+    @property
+    def graph_def(self) -> Any:
+        """A `GraphDef` of its graph."""
+        return self.graph.as_graph_def()
 
     def close(self) -> None:
         """Forgets all values; the session cannot run any more."""

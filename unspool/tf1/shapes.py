@@ -33,6 +33,11 @@ class Dimension:
         """Whether both could be the same size."""
         return compatible(self.value, as_dim(other))
 
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Raises `ValueError` if they are different sizes."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Dimensions {self} and {Dimension(other)} are not compatible")
+
     def merge_with(self, other: Any) -> Dimension:
         """What both know together."""
         return Dimension(merged((self.value,), (as_dim(other),))[0])
@@ -131,6 +136,11 @@ class TensorShape:
     def is_fully_defined(self) -> bool:
         """Whether every size is known."""
         return self.sizes is not None and None not in self.sizes
+
+    def assert_is_fully_defined(self) -> None:
+        """Raises `ValueError` if a size is not known."""
+        if not self.is_fully_defined():
+            raise ValueError(f"Shape {self} is not fully defined")
 
     def is_compatible_with(self, other: Any) -> bool:
         """Whether a tensor could have both shapes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unspool.tf1 import png
+from unspool.tf1 import logging, png
 from unspool.tf1.dtypes import string
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.namespace import missing
@@ -227,13 +228,25 @@ def _summarized(
     collections: Any,
     family: str | None,
 ) -> Tensor:
-    clean = name.lstrip("/").replace(" ", "_")
+    clean, family = cleaned(name), cleaned(family) if family else family
     with name_scope(f"{family}/{clean}" if family else clean) as scope:
         tag = f"{family}/{scope.rstrip('/')}" if family else scope.rstrip("/")
         made = apply(kind, lambda value: encode(tag, value), given, name=scope, outputs=[(string, ())])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     lists = [GraphKeys.SUMMARIES] if collections is None else collections
     get_default_graph().add_to_collections(lists, made)
     return made
+
+
+def cleaned(name: str) -> str:
+    """A name as a summary may have it: what is no letter, digit or one of `-_./` is "_", which is logged.
+
+    >>> cleaned("embedding/W:0/grad hist")
+    'embedding/W_0/grad_hist'
+    """
+    clean = re.sub(r"[^-/\w.]", "_", name).lstrip("/")
+    if clean != name:
+        logging.info("Summary name %s is illegal; using %s instead.", name, clean)
+    return clean
 
 
 def _histogram(array: np.ndarray[Any, Any]) -> Any:

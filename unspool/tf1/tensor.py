@@ -87,6 +87,11 @@ class Tensor(Operators):
         """The shape as far as it is known."""
         return self.shape
 
+    @property
+    def ndim(self) -> int | None:
+        """How many axes there are, if that is known."""
+        return self.shape.ndims
+
     def set_shape(self, shape: Any) -> None:
         """Adds what is known about the shape; `ValueError` if it contradicts what was."""
         self.dims = merged(self.dims, TensorShape(shape).sizes)

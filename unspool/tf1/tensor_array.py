@@ -125,6 +125,36 @@ class TensorArray:
         made.count = None if given.dims is None else given.dims[0]
         return made
 
+    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+        """The array with the slices of a tensor written at several indices."""
+        given, places = as_tensor(value, self.dtype), as_tensor(indices)
+        write = _write_or_grow if self.dynamic_size else _write
+
+        def put(array: Values, at: torch.Tensor, rows: torch.Tensor) -> Values:
+            if at.shape != rows.shape[:1]:
+                raise ValueError(f"there are {at.numel()} indices for a value of shape {list(rows.shape)}")
+            for index, row in zip(at, rows, strict=True):
+                array = write(array, index, row)
+            return array
+
+        made = self.with_flow(self._operation("TensorArrayScatterV3", put, self.flow, places, given, name=name))
+        made.element_dims = merged(self.element_dims, None if given.dims is None else given.dims[1:])
+        return made
+
+    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+        """The array of the pieces of a tensor along its first axis, which have these lengths."""
+        given, sizes = as_tensor(value, self.dtype), as_tensor(lengths)
+
+        def cut(array: Values, x: torch.Tensor, lengths: torch.Tensor) -> Values:
+            if not self.dynamic_size and lengths.numel() != array.size():
+                raise ValueError(f"a TensorArray of {array.size()} cannot be split into {lengths.numel()} pieces")
+            return Values(elements=x.split(lengths.tolist()))
+
+        made = self.with_flow(self._operation("TensorArraySplitV3", cut, self.flow, given, sizes, name=name))
+        made.element_dims = None if given.dims is None else (None, *given.dims[1:])
+        made.count = None if sizes.dims is None else sizes.dims[0]
+        return made
+
     def size(self, name: str | None = None) -> Tensor:
         """How many elements there are."""
         count = lambda array: torch.tensor(array.size(), dtype=torch.int32)  # noqa: E731

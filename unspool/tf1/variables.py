@@ -12,7 +12,7 @@ from unspool.tf1.errors import OutOfRangeError
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.program import needed
-from unspool.tf1.shapes import Dims, TensorShape, described, fit
+from unspool.tf1.shapes import Dims, TensorShape, described, fit, merged
 from unspool.tf1.string_values import Strings
 from unspool.tf1.tensor import Operators, Tensor
 
@@ -139,6 +139,11 @@ class Variable(Operators):
     def get_shape(self) -> TensorShape:
         """Its shape."""
         return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Adds what is known about the shape; `ValueError` if it contradicts what was."""
+        self.dims = merged(self.dims, TensorShape(shape).sizes)
+        self._value.set_shape(shape)
 
     @property
     def device(self) -> str:

@@ -21,6 +21,7 @@ from unspool.tf1.contrib import (
     tensorboard,
     training,
 )
+from unspool.tf1.estimator import early_stopping as estimator
 from unspool.tf1.namespace import missing
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "cudnn_rnn",
     "data",
     "distributions",
+    "estimator",
     "framework",
     "layers",
     "learn",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from unspool.cells.lstm import LSTMStateTuple
@@ -58,6 +59,9 @@ from unspool.tf1.rnn.stacks import (
     stack_bidirectional_rnn,
 )
 
+core_rnn_cell = sys.modules[__name__]
+"""Where TensorFlow 1.0 and 1.1 had the cells."""
+
 __all__ = [
     "AttentionCellWrapper",
     "BasicLSTMCell",
@@ -97,6 +101,7 @@ __all__ = [
     "TimeFreqLSTMCell",
     "TimeReversedFusedRNN",
     "UGRNNCell",
+    "core_rnn_cell",
     "stack_bidirectional_dynamic_rnn",
     "stack_bidirectional_rnn",
     "static_bidirectional_rnn",

@@ -6,6 +6,7 @@ from typing import Any
 
 from unspool.tf1.contrib import losses
 from unspool.tf1.contrib import slim_learning as learning
+from unspool.tf1.contrib import slim_model_analyzer as model_analyzer
 from unspool.tf1.contrib.framework import (
     add_arg_scope,
     add_model_variable,
@@ -132,6 +133,7 @@ __all__ = [
     "local_variable",
     "losses",
     "max_pool2d",
+    "model_analyzer",
     "model_variable",
     "one_hot_encoding",
     "optimize_loss",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.tf1.estimator import inputs
+from unspool.tf1.estimator import early_stopping as experimental
+from unspool.tf1.estimator import export, inputs
 from unspool.tf1.estimator.estimator import Estimator
 from unspool.tf1.estimator.run_config import RunConfig
 from unspool.tf1.estimator.spec import EstimatorSpec, ModeKeys
@@ -54,6 +55,8 @@ __all__ = [
     "StopAtStepHook",
     "SummarySaverHook",
     "TrainSpec",
+    "experimental",
+    "export",
     "inputs",
     "train_and_evaluate",
 ]

@@ -66,6 +66,10 @@ class Layer:
         self._base_name = name or _snake_case(type(self).__name__)
         self._reuse = _reuse
         self._variables: list[Variable] = []
+        self.losses: list[Any] = []
+        """What regularisers made of its variables and outputs, and what `add_loss` was given."""
+        self.updates: list[Any] = []
+        """What has to run beside training, such as moving averages."""
         self._scope: VariableScope | None = None
         if _scope:
             with variable_scope(_scope) as entered:
@@ -121,14 +125,30 @@ class Layer:
     ) -> Any:
         """A variable in the layer's scope."""
         check_constraint(constraint)
+        losses = get_default_graph().get_collection_ref(GraphKeys.REGULARIZATION_LOSSES)
+        before = len(losses)
         with variable_scope(self._entered(), reuse=self.built or self._reuse, auxiliary_name_scope=False):
             made = get_variable(
                 name, shape, dtype or self.dtype, initializer, regularizer, trainable=trainable and self.trainable
             )
+        self.losses += losses[before:]
         self._variables.append(made)
         return made
 
     add_weight = add_variable
+
+    def add_loss(self, losses: Any, inputs: Any = None) -> None:
+        """Adds one loss or several to its own, and to the regularisation losses of the graph."""
+        self._add(losses, self.losses, GraphKeys.REGULARIZATION_LOSSES)
+
+    def add_update(self, updates: Any, inputs: Any = None) -> None:
+        """Adds one update or several to its own, and to `tf.GraphKeys.UPDATE_OPS`."""
+        self._add(updates, self.updates, GraphKeys.UPDATE_OPS)
+
+    def _add(self, given: Any, own: list[Any], key: str) -> None:
+        for each in given if isinstance(given, list | tuple) else [given]:  # pyright: ignore[reportUnknownVariableType]
+            own.append(each)
+            get_default_graph().add_to_collection(key, each)
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
@@ -143,7 +163,7 @@ class Layer:
             self._build_once(given)
             made = self.call(given, *args, **kwargs)
             if self.activity_regularizer is not None:
-                get_default_graph().add_to_collection(GraphKeys.REGULARIZATION_LOSSES, self.activity_regularizer(made))
+                self.add_loss(self.activity_regularizer(made))
         return made
 
     def apply(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:

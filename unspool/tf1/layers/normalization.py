@@ -75,7 +75,6 @@ class BatchNormalization(Layer):
         self._regularizers = beta_regularizer, gamma_regularizer
         self.gamma: Any = None
         self.beta: Any = None
-        self.updates: list[Tensor] = []
         self.updates_collection: str | None = GraphKeys.UPDATE_OPS
 
     def build(self, input_shape: Any) -> None:

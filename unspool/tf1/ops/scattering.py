@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unspool.tf1.indexed_slices import IndexedSlices
 from unspool.tf1.operations import apply, as_sizes, as_tensor, known_ints
 from unspool.tf1.shapes import Dims, described, fit, merged
 from unspool.tf1.tensor import Operators, Tensor
@@ -232,3 +233,31 @@ scatter_max = _scatter("ScatterMax", torch.maximum, False, "The larger of rows a
 scatter_nd_update = _scatter("ScatterNdUpdate", _new, True, "Elements or slices of a variable are replaced.")
 scatter_nd_add = _scatter("ScatterNdAdd", torch.add, True, "Elements or slices are added to those of a variable.")
 scatter_nd_sub = _scatter("ScatterNdSub", torch.sub, True, "Elements or slices are subtracted from a variable.")
+
+
+def _by_slices(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A method of variables that takes the rows and their places as `tf.IndexedSlices`."""
+
+    def call(self: Variable, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
+        if not isinstance(sparse_delta, IndexedSlices):
+            raise TypeError(f"sparse_delta is not IndexedSlices: {sparse_delta!r}")
+        return function(self, sparse_delta.indices, sparse_delta.values, name=name)
+
+    call.__doc__ = function.__doc__
+    return call
+
+
+def _by_indices(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def call(self: Variable, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        return function(self, indices, updates, name=name)
+
+    call.__doc__ = function.__doc__
+    return call
+
+
+for _name, _function in dict(scatter_update=scatter_update, scatter_add=scatter_add, scatter_sub=scatter_sub).items():
+    Variable.overload(_name, _by_slices(_function))
+for _name, _function in dict(
+    scatter_nd_update=scatter_nd_update, scatter_nd_add=scatter_nd_add, scatter_nd_sub=scatter_nd_sub
+).items():
+    Variable.overload(_name, _by_indices(_function))

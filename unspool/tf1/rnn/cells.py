@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import unspool
+from unspool.cells.wrappers.wrapper import RNNCellWrapper
 from unspool.structure import Structure
 from unspool.tf1.rnn.cell import LayerCell, ModuleCell
 
@@ -81,10 +82,24 @@ class ResidualWrapper(WrapperCell):
     kind = unspool.ResidualWrapper
 
 
-class DeviceWrapper(WrapperCell):
-    """`unspool.DeviceWrapper` in the graph."""
+class Unplaced(RNNCellWrapper):
+    """A cell around a cell that takes a device."""
 
-    kind = unspool.DeviceWrapper
+    def __init__(self, cell: Any, device: Any) -> None:
+        super().__init__(cell)
+        self.device, self.name = device, "device_wrapper"
+
+
+class DeviceWrapper(WrapperCell):
+    """A cell with a device, which is accepted and ignored, as `tf.device` is.
+
+    >>> from unspool import tf1 as tf
+    >>> cell = tf.contrib.rnn.DeviceWrapper(tf.contrib.rnn.GRUCell(4), "/gpu:0")
+    >>> tf.nn.dynamic_rnn(cell, tf.zeros([2, 5, 3]), dtype=tf.float32)[0].shape
+    TensorShape([2, 5, 4])
+    """
+
+    kind = Unplaced
 
 
 class InputProjectionWrapper(WrapperCell):

@@ -14,6 +14,7 @@ from unspool.tf1.namespace import missing, module_at
 PACKAGES = frozenset(
     {
         *("models", "models.rnn", "examples", "examples.tutorials", "python", "python.lib", "python.lib.io"),
+        *("core", "core.example", "core.framework", "core.protobuf"),
         *(f"python.{each}" for each in ("framework", "ops", "layers", "util", "platform", "client")),
     }
 )
@@ -53,6 +54,7 @@ INSIDE: dict[str, str] = {
     "python.platform.test": "test",
     "python.client.session": ".",
     "python.client.device_lib": "internals:device_lib",
+    "python.client.timeline": "internals:timeline",
     "python.debug": "internals:debug",
     "python.debug.*": "internals:debug",
     "python.training": "train",
@@ -64,6 +66,10 @@ INSIDE: dict[str, str] = {
     "python.data.*": "data",
     "python.estimator": "estimator",
     "python.estimator.*": "estimator",
+    "core.example.*": "train",
+    "core.framework.graph_pb2": ".",
+    "core.framework.summary_pb2": "summary",
+    "core.protobuf.config_pb2": ".",
     "contrib.rnn.python.ops.rnn_cell": _CELLS,
     "contrib.rnn.python.ops.core_rnn_cell": _CELLS,
     "contrib.rnn.python.ops.core_rnn_cell_impl": _CELLS,

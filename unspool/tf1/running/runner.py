@@ -15,6 +15,7 @@ from typing import Any
 
 from unspool.tf1 import flags, graph, logging, session
 from unspool.tf1.running.imports import install
+from unspool.tf1.running.numpy_names import former_names
 
 USAGE = "usage: python -m unspool.tf1 [-m] program [arguments ...]"
 
@@ -75,12 +76,12 @@ def compiled(program: str | os.PathLike[str]) -> CodeType:
 
 @contextmanager
 def apart(argv: list[str], folder: str) -> Generator[ModuleType, None, None]:
-    """A `__main__` of its own, with its own command line, imports, options, graphs and sessions."""
+    """A `__main__` of its own, with its own command line, imports, options, graphs, sessions and names of NumPy."""
     before = sys.argv, sys.path[:], sys.modules["__main__"], set(sys.modules)
     main = ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __cached__=None)
     with ExitStack() as stack:
-        for context in (install(), flags.fresh(), graph.fresh(), session.fresh(), logging.fresh()):
+        for context in (install(), former_names(), flags.fresh(), graph.fresh(), session.fresh(), logging.fresh()):
             stack.enter_context(context)
         sys.argv, sys.path[:0] = argv, [folder]
         sys.modules["__main__"] = main
