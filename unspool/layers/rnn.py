@@ -169,7 +169,7 @@ class RNN(nn.Module):
         >>> state = None
         >>> for row in x:
         ...     output, state = layer.step(row, state)
-        >>> torch.allclose(output, outputs[-1])
+        >>> torch.allclose(output, outputs[-1], atol=1e-6)
         True
         """
         if self.bidirectional:

@@ -98,6 +98,7 @@ from unspool.tf1.ops import (
     checks,
     control_flow,
     creation,
+    csv_fields,
     debugging,
     diagonals,
     joining,
@@ -349,6 +350,7 @@ __all__ += array.__all__
 __all__ += checks.__all__
 __all__ += control_flow.__all__
 __all__ += creation.__all__
+__all__ += csv_fields.__all__
 __all__ += debugging.__all__
 __all__ += diagonals.__all__
 __all__ += joining.__all__
