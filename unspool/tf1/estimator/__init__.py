@@ -12,17 +12,13 @@ from unspool.tf1.estimator.spec import EstimatorSpec, ModeKeys
 from unspool.tf1.estimator.training import EvalSpec, TrainSpec, train_and_evaluate
 from unspool.tf1.namespace import missing
 from unspool.tf1.train.sessions.basic_hooks import (
-    CheckpointSaverHook,
     FeedFnHook,
     FinalOpsHook,
     GlobalStepWaiterHook,
-    LoggingTensorHook,
     NanLossDuringTrainingError,
     NanTensorHook,
     SecondOrStepTimer,
-    StepCounterHook,
     StopAtStepHook,
-    SummarySaverHook,
 )
 from unspool.tf1.train.sessions.hooks import (
     CheckpointSaverListener,
@@ -30,6 +26,12 @@ from unspool.tf1.train.sessions.hooks import (
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
+)
+from unspool.tf1.train.sessions.writing_hooks import (
+    CheckpointSaverHook,
+    LoggingTensorHook,
+    StepCounterHook,
+    SummarySaverHook,
 )
 
 __all__ = [

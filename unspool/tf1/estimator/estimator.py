@@ -21,17 +21,12 @@ from unspool.tf1.summary import scalar
 from unspool.tf1.train.checkpoint_state import latest_checkpoint
 from unspool.tf1.train.reader import list_variables, load_checkpoint
 from unspool.tf1.train.saver import Saver
-from unspool.tf1.train.sessions.basic_hooks import (
-    CheckpointSaverHook,
-    FinalOpsHook,
-    LoggingTensorHook,
-    NanTensorHook,
-    StopAtStepHook,
-)
+from unspool.tf1.train.sessions.basic_hooks import FinalOpsHook, NanTensorHook, StopAtStepHook
 from unspool.tf1.train.sessions.hooks import SessionRunContext, SessionRunHook, SessionRunValues
 from unspool.tf1.train.sessions.manager import Scaffold
 from unspool.tf1.train.sessions.monitored import ChiefSessionCreator, MonitoredSession, MonitoredTrainingSession
 from unspool.tf1.train.sessions.writers import writer_for
+from unspool.tf1.train.sessions.writing_hooks import CheckpointSaverHook, LoggingTensorHook
 from unspool.tf1.train.step import create_global_step
 from unspool.tf1.variables import GraphKeys, group
 

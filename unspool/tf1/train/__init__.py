@@ -63,17 +63,13 @@ from unspool.tf1.train.reader import (
 )
 from unspool.tf1.train.saver import Saver
 from unspool.tf1.train.sessions.basic_hooks import (
-    CheckpointSaverHook,
     FeedFnHook,
     FinalOpsHook,
     GlobalStepWaiterHook,
-    LoggingTensorHook,
     NanLossDuringTrainingError,
     NanTensorHook,
     SecondOrStepTimer,
-    StepCounterHook,
     StopAtStepHook,
-    SummarySaverHook,
 )
 from unspool.tf1.train.sessions.hooks import (
     CheckpointSaverListener,
@@ -92,6 +88,12 @@ from unspool.tf1.train.sessions.monitored import (
     WorkerSessionCreator,
 )
 from unspool.tf1.train.sessions.supervisor import Supervisor
+from unspool.tf1.train.sessions.writing_hooks import (
+    CheckpointSaverHook,
+    LoggingTensorHook,
+    StepCounterHook,
+    SummarySaverHook,
+)
 from unspool.tf1.train.step import create_global_step, get_global_step, get_or_create_global_step, global_step
 
 __all__ = [

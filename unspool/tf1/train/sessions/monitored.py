@@ -11,9 +11,9 @@ from unspool.tf1.graph import Graph
 from unspool.tf1.queues.coordinator import Coordinator
 from unspool.tf1.queues.runners import start_queue_runners
 from unspool.tf1.session import Session
-from unspool.tf1.train.sessions.basic_hooks import CheckpointSaverHook, StepCounterHook, SummarySaverHook
 from unspool.tf1.train.sessions.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from unspool.tf1.train.sessions.manager import Scaffold, SessionManager
+from unspool.tf1.train.sessions.writing_hooks import CheckpointSaverHook, StepCounterHook, SummarySaverHook
 
 __all__ = [
     "ChiefSessionCreator",
