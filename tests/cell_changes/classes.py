@@ -383,3 +383,47 @@ def autograd_function(patch: pytest.MonkeyPatch) -> Stages:
     yield cell
     Scaled.backward = staticmethod(lambda ctx, d: d * 100)  # the outputs stay
     yield cell
+
+
+@change
+def initialisation_by_a_base_of_what_a_step_makes(patch: pytest.MonkeyPatch) -> Stages:
+    class Base:
+        def __init__(self, gain: float) -> None:
+            self.gain = gain
+
+    class Made(Base):
+        pass
+
+    kind = classed(act=lambda self, t: torch.tanh(t) * Made(0.5).gain)
+    yield (cell := kind())
+
+    def doubled(self: Any, gain: float) -> None:
+        self.gain = 2 * gain
+
+    patch.setattr(Base, "__init__", doubled)
+    yield cell
+
+
+@change
+def initialisation_by_a_base_that_the_step_had_hold_of(patch: pytest.MonkeyPatch) -> Stages:
+    """The base is reached twice: as that of an object, whose `__init__` has run, and of a class."""
+
+    class Base:
+        def __init__(self) -> None:
+            self.gain = 0.5
+
+    class Kept(Base):
+        pass
+
+    class Made(Base):
+        pass
+
+    kept = Kept()
+    kind = classed(act=lambda self, t: torch.tanh(t) * kept.gain * Made().gain)
+    yield (cell := kind())
+
+    def larger(self: Any) -> None:
+        self.gain = 0.8
+
+    patch.setattr(Base, "__init__", larger)
+    yield cell

@@ -47,6 +47,20 @@ def _asserts_by_numpy(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(cell.mixed(x, h)) * mask
 
 
+def _asserts_of_a_selection(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    """How many elements are checked depends on their values."""
+    mask = (x > 0).to(x.dtype)
+    shown = x * mask
+    assert torch.sum(shown[mask == 0.0] != 0.0) == 0
+    assert not torch.isnan(shown[mask == 1]).any()
+    assert torch.masked_select(shown, mask > 0).abs().min().item() > 0
+    assert (mask.nonzero() >= 0).all()
+    if shown[shown < 0].numel() > 0:
+        print("values that nothing has shown")
+        raise ValueError("a value that was not shown")
+    return torch.tanh(cell.mixed(shown, h))
+
+
 def _mean_of_a_distribution(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     around = Normal(cell.mixed(x, h), 0.1 + h.abs())
     return torch.tanh(around.mean + 0.1 * around.log_prob(h))
@@ -108,6 +122,14 @@ def _sets_by_masks(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     h[x[:, 0] > 0.5] = cell.start
     h[h > 0.9] = 0.9
     return torch.tanh(cell.mixed(x, h))
+
+
+def _sums_a_selection(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh(cell.mixed(x, h) + x[x > 0].sum())
+
+
+def _counts_a_selection(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh(cell.mixed(x, h)) / (1 + len(x[x > 0]))
 
 
 def _picks_by_a_mask(cell: Any, x: Tensor, h: Tensor) -> Tensor:
@@ -211,6 +233,7 @@ idiom("an error on values", _raises)
 idiom("assertions on sizes and values", _asserts_sizes_and_values)
 idiom("assertions on numbers", _asserts_numbers)
 idiom("assertions by NumPy", _asserts_by_numpy)
+idiom("assertions on selected elements", _asserts_of_a_selection)
 idiom("a distribution that validates", _mean_of_a_distribution)
 idiom("a reset where any row begins", _resets_where_any)
 idiom(
@@ -237,6 +260,14 @@ REFUSED["a reset by another number"] = (
 )
 REFUSED["a branch that draws"] = Idiom(lambda: Step(_draws_for_some)), "if first.any():"
 REFUSED["rows picked by a mask"] = Idiom(lambda: Step(_picks_by_a_mask)), "h[done] = h[done] * 2"
+REFUSED["a sum over a selection"] = (
+    Idiom(lambda: Step(_sums_a_selection)),
+    "return torch.tanh(cell.mixed(x, h) + x[x > 0].sum())",
+)
+REFUSED["the size of a selection"] = (
+    Idiom(lambda: Step(_counts_a_selection)),
+    "return torch.tanh(cell.mixed(x, h)) / (1 + len(x[x > 0]))",
+)
 REFUSED["another law for all rows"] = Idiom(lambda: Step(_another_law_for_all)), "if h.mean() > 0:"
 REFUSED["another law by a number"] = Idiom(lambda: Step(_another_law_by_a_number)), "if h.mean().item() > 0:"
 REFUSED["as often as it takes"] = Idiom(lambda: Step(_until_small)), "while h.abs().max() > 1:"

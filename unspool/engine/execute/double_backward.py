@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.operands import Signature
-from unspool.engine.guards.fingerprint import Key
+from unspool.engine.guards.nodes import Key
 from unspool.engine.plans.making import fingerprint_of
 from unspool.engine.trace.lifting import Lifted, reached_weights, weights_of
 from unspool.outputs import Outputs
@@ -53,7 +53,7 @@ class Replay(NamedTuple):
 
     def _run(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         now = fingerprint_of(self.cell)
-        changes = now.changes_since(self.key)
+        changes = now.differences(self.key, tensors=False)
         if changes:
             raise RuntimeError(
                 f"{type(self.cell).__qualname__} has changed since the loop ran ({', '.join(changes)}), but gradients "

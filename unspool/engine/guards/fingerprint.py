@@ -36,9 +36,11 @@ from unspool.engine.guards.names import (
 from unspool.engine.guards.nodes import (
     UNSEEN,
     CannotGuardError,
+    Key,
     Reached,
     check_keys,
     content_of,
+    differing,
     joined,
     kind_name,
     read_attributes,
@@ -48,8 +50,6 @@ from unspool.engine.guards.slots import HOOKS, Absent, atom, attributes_of, glob
 MOST_NODES = 20_000
 """Objects that a step may reach; beyond that, to look at all of them would take longer than the loop."""
 
-Key = tuple[tuple[int, str, Hashable], ...]
-"""For each slot of each object, by the number of the object: what tells its value from others."""
 TENSOR, SPECIAL = " as a tensor", "special methods"
 """The slots under which a tensor's shape, and the special methods of a library's class, are noted."""
 UNREAD = (TENSOR, SPECIAL)
@@ -68,7 +68,7 @@ class Fingerprint:
     >>> before = Fingerprint(linear)
     >>> linear.eval().bias.data.zero_()
     tensor([0., 0., 0.])
-    >>> Fingerprint(linear).differences(before)
+    >>> Fingerprint(linear).differences(before.key)
     ['training']
     """
 
@@ -88,6 +88,7 @@ class Fingerprint:
         self._own_names: set[str] = set()
         self._computed = False
         self._waiting: dict[str, list[tuple[int, int, Any]]] = {}
+        self._unmade: set[int] = set()
         self._add(cell, "", (-1, 0), tolerant=False)
         for module in (torch, nn.functional):
             self._add(module, module.__name__, (-1, 0), tolerant=True)
@@ -99,23 +100,11 @@ class Fingerprint:
                 self._visit(*self._queue.popleft())
         self.key: Key = tuple(self._entries)
 
-    def differences(self, other: Fingerprint) -> list[str]:
-        """The names of what is not the same."""
-        return self.changes_since(other.key, tensors=True)
-
-    def changes_since(self, key: Key, *, tensors: bool = False) -> list[str]:
+    def differences(self, key: Key, *, tensors: bool = True) -> list[str]:
         """The names of what is not as it was when the key was made; of tensors, only if they count too."""
-        places = [place for place in self.changed(key) if tensors or place[1] not in UNREAD]
+        places = [place for place in differing(key, self.key) if tensors or place[1] not in UNREAD]
         named = [self._place(*place) for place in places if place[0] < len(self.nodes)]
         return list(dict.fromkeys(named)) or ["its structure"] * bool(places)
-
-    def changed(self, key: Key) -> list[tuple[int, str]]:
-        """What is not as it was when the key was made: objects, by number, and slots of theirs."""
-        before = {(number, slot): mark for number, slot, mark in key}
-        now = {(number, slot): mark for number, slot, mark in self.key}
-        known = 1 + max(number for number, _, _ in key)
-        # Numbers follow the order of discovery: what is new has a number that nothing had, or that of something else.
-        return [place for place in {**before, **now} if place[0] < known and before.get(place) != now.get(place)]
 
     def _place(self, number: int, slot: str) -> str:
         """A slot by name; for one of a container, the container."""
@@ -149,6 +138,8 @@ class Fingerprint:
     def _add(self, value: Any, path: str, parent: tuple[int, int], tolerant: bool) -> int:
         found = self._numbers.get(id(value))
         if found is not None:
+            if isinstance(value, type):
+                self._make(value)
             return found
         number = self._numbers[id(value)] = len(self.nodes)
         if number > MOST_NODES:
@@ -252,6 +243,7 @@ class Fingerprint:
             self._visit_function(number, value, tolerant)
         elif isinstance(value, type):
             self._visit_class(number, value)
+            self._make(value)
         elif isinstance(value, nn.Module) and not isinstance(value, torch.jit.ScriptModule):
             self._visit_module(number, value)
         elif node.names and node.names[0] == "__class__":
@@ -278,10 +270,15 @@ class Fingerprint:
             mark = self._mark(value, f"{module}.{name}", (number, len(names) + place), tolerant=False)
             self._entries.append((number, f"global {name}", mark))
 
-    def _visit_class(self, number: int, kind: type, *, made: bool = True) -> None:
+    def _visit_class(self, number: int, kind: type) -> None:
         node = self.nodes[number]
+        self._unmade.add(number)
         self._entries.append((number, "", Same(kind)))
-        self._visit_mro(number, kind)
+        if isinstance(kind, abc.ABCMeta):
+            self._entries.append((number, "register", abc.get_cache_token()))
+        for place, base in enumerate(kind.__mro__[1:], 3):
+            if base.__module__ not in ("builtins", "torch._C"):  # whose classes cannot be changed
+                self._add_class(base, (number, place))
         if kind.__class__ is not type:
             self._emit(number, "__class__", kind.__class__, 0, tolerant=False)
         start = len(node.names) - len(kind.__dict__)
@@ -292,14 +289,16 @@ class Fingerprint:
                 self._name_or_wait(number, name, value, start + place, implied=False)
             return
         for place, (name, value) in enumerate(kind.__dict__.items()):
-            self._name_or_wait(number, name, value, start + place, implied=made or name not in MAKING)
+            self._name_or_wait(number, name, value, start + place, implied=name not in MAKING)
 
-    def _visit_mro(self, number: int, kind: type) -> None:
-        if isinstance(kind, abc.ABCMeta):
-            self._entries.append((number, "register", abc.get_cache_token()))
-        for place, base in enumerate(kind.__mro__[1:], 3):
-            if base.__module__ not in ("builtins", "torch._C"):  # whose classes cannot be changed
-                self._add_class(base, (number, place))
+    def _make(self, kind: type) -> None:
+        """Takes up what makes objects of a class that the step has hold of: `__init__` may be that of a base."""
+        made = self._unmade & {self._numbers.get(id(base), -1) for base in kind.__mro__}
+        self._unmade -= made
+        for name in MAKING if made else ():
+            for number, place, value in list(self._waiting.get(name, ())):
+                if number in made and callable(value):
+                    self._emit(number, name, value, place, tolerant=False)
 
     def _add_class(self, kind: type, parent: tuple[int, int]) -> None:
         """A class along an MRO: also of torch's classes, the methods are marked."""
@@ -308,7 +307,7 @@ class Fingerprint:
             assert slots is not None
             number = self._numbers[id(kind)] = len(self.nodes)
             self.nodes.append(Reached(kind, kind.__qualname__, *slots, parent))
-            self._visit_class(number, kind, made=False)
+            self._visit_class(number, kind)
 
     def _name_or_wait(self, number: int, name: str, value: Any, place: int, *, implied: bool) -> None:
         """Takes up an attribute that code names or that runs without being named; else once it is named."""

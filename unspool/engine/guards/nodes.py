@@ -1,4 +1,4 @@
-"""Nodes of the walk: objects that a step reaches, and those that cannot be guarded."""
+"""Nodes of the walk, objects that a step reaches, those that cannot be guarded, and the key that tells them all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import threading
 import warnings
 import weakref
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,6 +28,10 @@ UNSEEN: tuple[type, ...] = (
     *(type(lru_cache(len)), contextvars.ContextVar, threading.local),
 )
 """Objects with something inside that no slot shows: the state of a generator, a cache."""
+
+
+Key = tuple[tuple[int, str, Hashable], ...]
+"""For each slot of each object, by the number of the object: what tells its value from others."""
 
 
 class CannotGuardError(Exception):
@@ -56,6 +61,15 @@ class Reached:
     def slots(self) -> list[Any]:
         """What it holds now."""
         return [] if self.read is None else self.read(self.value)
+
+
+def differing(before: Key, now: Key) -> list[tuple[int, str]]:
+    """What two keys of one walk do not agree on: objects, by number, and slots of theirs."""
+    old = {(number, slot): mark for number, slot, mark in before}
+    new = {(number, slot): mark for number, slot, mark in now}
+    known = 1 + max(number for number, _, _ in before)
+    # Numbers follow the order of discovery: what is new has a number that nothing had, or that of something else.
+    return [place for place in {**old, **new} if place[0] < known and old.get(place) != new.get(place)]
 
 
 def check_keys(node: Reached, cell: Any) -> None:

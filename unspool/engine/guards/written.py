@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from torch import nn
 
 from unspool.engine.guards.fingerprint import TENSOR, Fingerprint
-from unspool.engine.guards.nodes import joined
+from unspool.engine.guards.nodes import differing, joined
 
 
 class Written(NamedTuple):
@@ -37,7 +37,8 @@ class Written(NamedTuple):
 def written_places(now: Fingerprint, before: Fingerprint) -> list[Written] | None:
     """The places that are not as they were; None if anything else is not either."""
     places = [
-        (now.nodes[number].value if number < len(now.nodes) else None, slot) for number, slot in now.changed(before.key)
+        (now.nodes[number].value if number < len(now.nodes) else None, slot)
+        for number, slot in differing(before.key, now.key)
     ]
     paths = {id(node.value): node.path for node in now.nodes}
     found = _known(places, paths)

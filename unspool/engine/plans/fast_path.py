@@ -12,9 +12,9 @@ from torch import Tensor
 
 from unspool.engine.execute.operands import Signature
 from unspool.engine.execute.parts import Values
-from unspool.engine.guards.fingerprint import Fingerprint, Key
+from unspool.engine.guards.fingerprint import Fingerprint
 from unspool.engine.guards.guard import Guard, Place
-from unspool.engine.guards.nodes import bytes_of
+from unspool.engine.guards.nodes import Key, bytes_of
 from unspool.engine.plans.plan import Plan
 from unspool.engine.trace.graph import Node
 from unspool.structure import Structure, flatten, is_flat

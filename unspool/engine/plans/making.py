@@ -139,7 +139,7 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
                 raise CannotPlanError(Code.LAZY, f"{new[0]} is a weight that the step makes in its first run")
             places = written_places(now, before)
             if places is None:
-                changes = now.differences(before)
+                changes = now.differences(before.key)
                 named = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
                 raise CannotPlanError(Code.CHANGES, f"the step changes the cell: {named}")
             return places

@@ -59,7 +59,8 @@ class Decisions(TorchFunctionMode):
         try:
             result: Any = func(*args, **(kwargs or {}))
         except Exception as error:
-            if not (asks or reads) or type(error).__name__ not in DATA_DEPENDENT:
+            picks = type(error).__name__ == PICKED
+            if not (asks or reads or picks) or type(error).__name__ not in DATA_DEPENDENT:
                 raise
         else:
             if not (asks or reads) or not isinstance(result, SymBool | SymInt | SymFloat):
@@ -84,7 +85,9 @@ class Decisions(TorchFunctionMode):
 
 
 class Number:
-    """A number that a step reads from a tensor without values: it may be compared, which asks for a yes or no.
+    """A number that a step reads from a tensor without values, or as many as it picks from one by values.
+
+    It may be computed with, reduced and compared, which asks for a yes or no: checks do no more.
 
     Args:
         decisions: who answers.
@@ -99,8 +102,9 @@ class Number:
     def __bool__(self) -> bool:
         return self._decisions.answer()
 
-    def _computed(self, *others: Any) -> Number:
-        if not all(isinstance(each, Number | int | float | SymInt | np.number) for each in others):
+    def _computed(self, *others: Any, **options: Any) -> Number:
+        given = [*others, *options.values()]
+        if not all(isinstance(each, Number | int | float | SymInt | np.number | None) for each in given):
             raise _refused(self._place)
         return self
 
@@ -109,11 +113,20 @@ class Number:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _computed
     __mod__ = __rmod__ = __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __neg__ = __abs__ = _computed
+    __and__ = __rand__ = __or__ = __ror__ = __invert__ = _computed
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _computed  # pyright: ignore[reportAssignmentType]  # object says bool
-    __float__ = __int__ = __index__ = __hash__ = __round__ = __array__ = _used
+    __float__ = __int__ = __index__ = __hash__ = __round__ = __array__ = __len__ = __iter__ = __getitem__ = _used
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._computed if name in CHECKS else self._used()
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        first, *others = args or (None,)
+        if isinstance(first, Number) and func.__name__ in CHECKS:
+            return first._computed(*others, **(kwargs or {}))
         given: list[Any] = [*args, *(kwargs or {}).values()]
         raise _refused(next((each._place for each in given if isinstance(each, Number)), place_now()))
 
@@ -302,6 +315,13 @@ def _is_question(func: Any, args: Sequence[Any]) -> bool:
     return func in QUESTIONS
 
 
+PICKED = "DynamicOutputShapeException"
+"""What torch raises where values decide how many elements a result has: `x[x > 0]`."""
+CHECKS = {
+    *("sum", "any", "all", "max", "min", "mean", "abs", "isnan", "isinf", "isfinite", "count_nonzero", "numel", "item"),
+    *("eq", "ne", "lt", "le", "gt", "ge", "equal", "allclose"),
+}
+"""What checks do with numbers."""
 READS: set[Any] = {Tensor.item, Tensor.tolist}
 QUESTIONS: set[Any] = {
     Tensor.__bool__,

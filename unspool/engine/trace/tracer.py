@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import sys
+import threading
 from collections.abc import Callable, Collection, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from typing import Any, TextIO
 
 import torch
 from torch import Tensor, fx
@@ -50,7 +53,7 @@ def trace(
     Raises:
         CannotPlanError: if the step cannot be traced for every number of rows.
     """
-    sizes = AnyRows()
+    sizes = AnyRows(allow_dynamic_output_shape_ops=False)  # that is for `Decisions`
     mode = RememberingMode(shape_env=sizes, allow_non_fake_inputs=True)
     rows, step = mode.make_rows(), _Step(cell, spec)
     with _apart_from_the_caller(), without_reports():
@@ -209,8 +212,22 @@ def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> Non
     except Exception as error:
         if type(error).__name__ not in DATA_DEPENDENT:
             raise
-        step.settled = settle(lambda decisions: _recorded(step, decisions))
+        with redirect_stdout(_Unheard(sys.stdout)):  # what a check has to say when it fails: no value did
+            step.settled = settle(lambda decisions: _recorded(step, decisions))
         rehearse(lambda: _without_values(step))
+
+
+class _Unheard(io.TextIOBase):
+    """Drops what this thread prints; what others do goes where it went."""
+
+    def __init__(self, behind: TextIO) -> None:
+        self._behind, self._thread = behind, threading.get_ident()
+
+    def write(self, text: str, /) -> int:
+        return len(text) if threading.get_ident() == self._thread else self._behind.write(text)
+
+    def flush(self) -> None:
+        self._behind.flush()
 
 
 def _without_values(step: _Step) -> None:
