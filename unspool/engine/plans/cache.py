@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils import _device as default_device
 
 from unspool.engine.execute.operands import Signature
-from unspool.engine.guards.fingerprint import Fingerprint
-from unspool.engine.guards.nodes import bytes_of
+from unspool.engine.guards.fingerprint import TENSOR, Fingerprint
+from unspool.engine.guards.nodes import Key, bytes_of
 from unspool.engine.guards.rehearsal import NewlyImportedError
 from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
 from unspool.engine.plans.fast_path import Latest, Ready
@@ -23,13 +23,19 @@ from unspool.engine.plans.making import check_modules, fingerprint_of, make_plan
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.request import Request
-from unspool.engine.trace.lifting import reached_weights, weights_of
+from unspool.engine.trace.lifting import is_among, may_have_rows, reached_weights, weights_of
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.forking import ForkSafeLock
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 MOST_VARIANTS = 16
 """How many plans a cell may have for different values of its attributes before it is left to the plain loop."""
+
+MOST_SHAPES = 128
+"""How many it may have besides for different shapes of tensors that it reaches, as memories of any length have."""
+
+OF_ROWS = (Code.NOT_TRACED, Code.ROW_COUNT, Code.MIXED_ROWS)
+"""Why there is no plan if a tensor of the batch, say a memory in an attribute, is taken for one of the cell."""
 
 MOST_IMPORTS = 8
 """How often a step is looked at anew because it has imported something."""
@@ -43,6 +49,9 @@ class _Plans:
     """The latest call, by the type of the cell: this one, or one that was made around it."""
     by_key: dict[Hashable, Plan | Reason] = field(default_factory=dict)
     variants: set[Hashable] = field(default_factory=set)
+    shapes: set[Hashable] = field(default_factory=set)
+    by_row: bool = False
+    """Whether its step reaches tensors with a row for each of the batch."""
     decided_by: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
     """Which of the tensors that a step reaches have values that its plans depend on, by its fingerprint."""
     lent: set[Plan] = field(default_factory=set)
@@ -123,7 +132,7 @@ class _Asked:
         CannotPlanError: if it cannot be planned whatever the step does.
     """
 
-    def __init__(self, request: Request, how: tuple[Any, ...]) -> None:
+    def __init__(self, request: Request, how: tuple[Any, ...], *, by_row: bool = False) -> None:
         self.cell = cell = request.cell
         self.row_buffers = row_buffers_of(cell)
         weights = {name: weight for name, weight in weights_of(cell).items() if name not in self.row_buffers}
@@ -131,9 +140,16 @@ class _Asked:
         check_can_be_planned(cell, weights, request.inputs, carried)
         self.fingerprint: Fingerprint = fingerprint_of(cell)
         check_modules(cell, self.fingerprint)
+        rows: int = flatten(request.inputs)[0].shape[1]
+        self.may_have_rows = may_have_rows(cell, self.fingerprint.tensors, rows, self.row_buffers.values())
+        """Tensors that the step reaches and that have as many rows as the batch, by name."""
+        captured = self.may_have_rows if by_row else {}
+        self.row_buffers |= captured
+        carried += captured.values()
+        weights = {name: each for name, each in weights.items() if not is_among(each, captured.values())}
         known = [*weights.values(), *self.row_buffers.values()]
         reached = reached_weights(self.fingerprint.tensors, known)
-        if reached:
+        if reached or captured:
             check_can_be_planned(cell, reached, request.inputs, carried)
             weights |= reached
         tensors: list[Tensor] = [*weights.values(), *flatten(request.inputs), *carried]
@@ -145,9 +161,12 @@ class _Asked:
             request.output_dtype,
             adjoint,
             {name: _leaf(each, 1, False) for name, each in self.row_buffers.items()},
+            captured,
         )
+        self.own = _key_for_any_rows(self.fingerprint, self.row_buffers.values())
+        """What the step reads, but for the number of rows."""
         self.key = (
-            self.fingerprint.key,
+            self.own,
             *(_structure_key(each) for each in (self.spec.inputs, self.spec.state)),
             tuple((name, _leaf(each, 0, adjoint and each.requires_grad)) for name, each in weights.items()),
             tuple(self.spec.row_buffers.items()),
@@ -163,24 +182,40 @@ class _Asked:
 def _asked_for(plans: _Plans, request: Request, how: tuple[Any, ...]) -> tuple[_Asked, Plan | Reason]:
     """What is asked for, and its plan, or why there is none."""
     for number in range(1, MOST_IMPORTS + 1):
-        asked = _Asked(request, how)
         try:
-            return asked, _find(plans, asked)
+            return _by_row_or_not(plans, request, how)
         except NewlyImportedError:  # now it is there, and a part of the fingerprint
             if number == MOST_IMPORTS:
                 raise
     raise AssertionError
 
 
+def _by_row_or_not(plans: _Plans, request: Request, how: tuple[Any, ...]) -> tuple[_Asked, Plan | Reason]:
+    """The same. A tensor with as many rows as the batch is taken for the cell's own first, and then for one by row."""
+    asked = _Asked(request, how)
+    plan = None if plans.by_row and asked.may_have_rows else _find(plans, asked)
+    if asked.may_have_rows and (plan is None or (isinstance(plan, Reason) and plan.code in OF_ROWS)):
+        again = _Asked(request, how, by_row=True)
+        found = _find(plans, again)
+        if isinstance(found, Plan):
+            plans.by_row = True
+            return again, found
+    return asked, _find(plans, asked) if plan is None else plan
+
+
 def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
     """The plan that is asked for, or why there is none."""
     global traces
-    own = asked.fingerprint.key
+    own = asked.own
     key = (asked.key, asked.values(plans.decided_by.get(own, ())))
     if key not in plans.by_key:
-        plans.variants.add((own, key[1]))
+        plans.variants.add((tuple(entry for entry in own if entry[1] != TENSOR), key[1]))
+        plans.shapes.add(own)
         if len(plans.variants) > MOST_VARIANTS:
             message = f"what the step reads has changed more than {MOST_VARIANTS} times between calls"
+            raise CannotPlanError(Code.VARIANTS, message)
+        if len(plans.shapes) > MOST_SHAPES:
+            message = f"tensors that the step reads have had more than {MOST_SHAPES} shapes"
             raise CannotPlanError(Code.VARIANTS, message)
         try:
             plan = _shared.get(key)
@@ -227,6 +262,21 @@ def _forget(key: int, dead: weakref.ref[Any]) -> None:
 
 def _leaf(tensor: Tensor, axes: int, wanted: bool) -> Leaf:
     return Leaf(tuple(tensor.shape[axes:]), tensor.dtype, tensor.device, wanted)
+
+
+def _key_for_any_rows(fingerprint: Fingerprint, by_row: Collection[Tensor]) -> Key:
+    """The key of a fingerprint, with the shapes of tensors that have rows from the second axis on."""
+    numbers = {number for number, node in enumerate(fingerprint.nodes) if is_among(node.value, by_row)}
+    if not numbers:
+        return fingerprint.key
+    found: list[tuple[int, str, Any]] = []
+    for number, slot, mark in fingerprint.key:
+        look: Any = mark
+        if slot == TENSOR and number in numbers:
+            kind, shape, *others = look
+            look = (kind, shape[1:], *others)
+        found.append((number, slot, look))
+    return tuple(found)
 
 
 def _structure_key(leaves: Structure) -> Hashable:

@@ -95,7 +95,8 @@ def make_plan(cell: Any, fingerprint: Fingerprint, spec: StepSpec, row_buffers: 
         share_tensors(cell, stand_in)
     except Exception as error:
         raise CannotPlanError(Code.NO_COPY, f"the cell cannot be copied to be traced: {error}") from error
-    for name, buffer in row_buffers.items():  # which a copy may have left behind
+    listed = {name: each for name, each in row_buffers.items() if name not in spec.captured}
+    for name, buffer in listed.items():  # which a copy may have left behind
         owner, _, own = name.rpartition(".")
         stand_in.get_submodule(owner)._buffers[own] = buffer
     with _no_garbage():

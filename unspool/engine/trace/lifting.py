@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -93,6 +93,29 @@ def reached_weights(tensors: Sequence[Tensor], known: Iterable[Tensor]) -> dict[
         for number, each in enumerate(tensors)
         if each.requires_grad and id(each) not in others
     }
+
+
+def may_have_rows(cell: Any, tensors: Sequence[Tensor], rows: int, known: Collection[Tensor]) -> dict[str, Tensor]:
+    """Tensors among those that a step reaches with as many rows as the batch, as the memory of an attention has.
+
+    Args:
+        cell: the cell. Its parameters, and those of others, have none; buffers have only if nothing else has.
+        tensors: what the step reaches.
+        rows: the rows of the batch.
+        known: those that are known to have them.
+    """
+    found = {
+        f"reached {number}": each
+        for number, each in enumerate(tensors)
+        if each.dim() and each.shape[0] == rows and not isinstance(each, nn.Parameter) and not is_among(each, known)
+    }
+    buffers = _registered(cell).values()
+    return {name: each for name, each in found.items() if not is_among(each, buffers)} or found
+
+
+def is_among(value: Any, tensors: Iterable[Tensor]) -> bool:
+    """Whether it is one of these, by identity."""
+    return any(value is each for each in tensors)
 
 
 def _registered(cell: Any) -> dict[str, Tensor]:
