@@ -99,7 +99,31 @@ def of_whole_rows() -> Made:
     return step, module, [memory]
 
 
-CASES = [in_an_attribute, in_a_closure, in_a_dict, in_a_buffer, of_which_rows_have_numbers, of_whole_rows]
+class Keeping(Attending):
+    """Keeps what it computed last, with the graph behind it, and reads none of it before it is written again."""
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Any, Tensor]:
+        self.last = torch.sin(h) * h
+        (_, weights), h = self.attend(self.memory, x, self.last)
+        self.weights = weights
+        return (h, self.weights), h
+
+
+def beside_what_is_kept() -> Made:
+    module = Keeping()
+    module.memory = memory_of()
+    return module, module, [module.memory]
+
+
+CASES = [
+    in_an_attribute,
+    in_a_closure,
+    in_a_dict,
+    in_a_buffer,
+    of_which_rows_have_numbers,
+    of_whole_rows,
+    beside_what_is_kept,
+]
 
 
 @pytest.mark.parametrize("make", CASES)

@@ -128,22 +128,34 @@ def repeated_calls(cell: Any) -> dict[Hashable, Any]:
 class _Asked:
     """What a plan is looked for by: the cell as it is now, and what it is given.
 
+    Args:
+        request: the cell, and what it is given.
+        how: the circumstances.
+        by_row: the names of tensors that its step reaches, of which each row of the batch has its own.
+        fingerprint: what its step can reach, if that is known already.
+
     Raises:
         CannotPlanError: if it cannot be planned whatever the step does.
     """
 
-    def __init__(self, request: Request, how: tuple[Any, ...], *, by_row: bool = False) -> None:
+    def __init__(
+        self,
+        request: Request,
+        how: tuple[Any, ...],
+        by_row: Collection[str] = (),
+        fingerprint: Fingerprint | None = None,
+    ) -> None:
         self.cell = cell = request.cell
         self.row_buffers = row_buffers_of(cell)
         weights = {name: weight for name, weight in weights_of(cell).items() if name not in self.row_buffers}
         carried = [*flatten(request.state), *self.row_buffers.values()]
         check_can_be_planned(cell, weights, request.inputs, carried)
-        self.fingerprint: Fingerprint = fingerprint_of(cell)
+        self.fingerprint: Fingerprint = fingerprint or fingerprint_of(cell)
         check_modules(cell, self.fingerprint)
         rows: int = flatten(request.inputs)[0].shape[1]
         self.may_have_rows = may_have_rows(cell, self.fingerprint.tensors, rows, self.row_buffers.values())
         """Tensors that the step reaches and that have as many rows as the batch, by name."""
-        captured = self.may_have_rows if by_row else {}
+        captured = {name: each for name, each in self.may_have_rows.items() if name in by_row}
         self.row_buffers |= captured
         carried += captured.values()
         weights = {name: each for name, each in weights.items() if not is_among(each, captured.values())}
@@ -195,12 +207,21 @@ def _by_row_or_not(plans: _Plans, request: Request, how: tuple[Any, ...]) -> tup
     asked = _Asked(request, how)
     plan = None if plans.by_row and asked.may_have_rows else _find(plans, asked)
     if asked.may_have_rows and (plan is None or (isinstance(plan, Reason) and plan.code in OF_ROWS)):
-        again = _Asked(request, how, by_row=True)
+        again = _Asked(request, how, asked.may_have_rows, asked.fingerprint)
         found = _find(plans, again)
+        if isinstance(found, Plan) and len(used := _read_by_row(again, found)) < len(again.row_buffers):
+            again = _Asked(request, how, used, asked.fingerprint)
+            found = _find(plans, again)
         if isinstance(found, Plan):
             plans.by_row = True
             return again, found
     return asked, _find(plans, asked) if plan is None else plan
+
+
+def _read_by_row(asked: _Asked, plan: Plan) -> list[str]:
+    """The row buffers that a step reads: others, say, are left from a step before, and overwritten."""
+    placed = zip(asked.row_buffers, plan.trace.row_buffers, strict=True)
+    return [name for name, node in placed if any(user.op != "output" for user in node.users)]
 
 
 def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
