@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import unspool
 from tests.by_hand import BATCH, LENGTHS, TIME, check
 from unspool.engine.plans import cache
+from unspool.structure import flatten
 
 DEPTH, UNITS, PLACES = 3, 5, 7
 
@@ -176,6 +178,69 @@ def test_shapes_without_end_are_left_to_the_plain_loop(monkeypatch: pytest.Monke
         reasons.append(str(unspool.explain(cell, x, None, h).reason))
     assert reasons[0] == "None"
     assert "more than 3 shapes" in reasons[-1]
+
+
+PACKED = torch.tensor([3, 6, 1, 5])
+
+
+class ByHand(Attending):
+    """A step that is not planned: it asks for a value."""
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Any, Tensor]:
+        return super().forward(x, h if float(h.detach().sum()) < 1e9 else -h)
+
+
+def _decoder() -> tuple[Any, Tensor]:
+    mechanism = unspool.LuongAttention(UNITS)
+    memory = memory_of()
+    mechanism.setup_memory(memory, [PLACES, 2, 4, 1])
+    return unspool.AttentionWrapper(unspool.GRUCell(UNITS), mechanism), memory
+
+
+def _attending(module: Attending) -> tuple[Any, Tensor]:
+    module.memory = memory_of()
+    return unspool.cell(module, state_size=UNITS), module.memory
+
+
+@pytest.mark.filterwarnings("ignore::unspool.PerformanceWarning")
+@pytest.mark.parametrize(
+    "make",
+    [_decoder, lambda: _attending(Attending()), lambda: _attending(ByHand())],
+    ids=["of a mechanism", "of a step", "of a step that is not planned"],
+)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_rows_of_a_packed_sequence_keep_their_own(make: Callable[[], tuple[Any, Tensor]], bidirectional: bool) -> None:
+    """Whose rows are sorted by length, which those of a memory are not."""
+    torch.manual_seed(0)
+    cell, memory = make()
+    layer = unspool.RNN(cell, bidirectional=cell if bidirectional else False)
+    x = torch.randn(BATCH, TIME, DEPTH, dtype=torch.float64, requires_grad=True)
+    packed = pack_padded_sequence(x, PACKED, batch_first=True, enforce_sorted=False)
+    sources = [x, memory]
+
+    def found(given: Any, lengths: Any) -> list[Tensor]:
+        outputs, state = layer(given, lengths=lengths)
+        leaves = [outputs] if isinstance(outputs, Tensor | PackedSequence) else outputs
+        padded = [pad_packed_sequence(each, True)[0] if lengths is None else each for each in leaves]
+        results = [each for each in (*padded, *flatten(state)) if each.is_floating_point()]
+        loss = sum(each.square().sum() for each in results)
+        gradients = torch.autograd.grad(loss, sources, retain_graph=True)  # that of the keys of a memory
+        return [*results, *gradients]
+
+    for one, other in zip(found(packed, None), found(x, PACKED), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)  # the order of additions
+
+
+def test_gradients_of_gradients_reach_the_memory() -> None:
+    torch.manual_seed(0)
+    module = Attending()
+    memory, x = memory_of(2, 2), torch.randn(2, 2, DEPTH, dtype=torch.float64, requires_grad=True)
+
+    def run(memory: Tensor, x: Tensor) -> Tensor:
+        module.memory = memory
+        return unspool.dynamic_rnn(unspool.cell(module), x, [2, 1], torch.zeros(2, UNITS).double())[1]
+
+    assert torch.autograd.gradgradcheck(run, (memory, x))
 
 
 def test_a_memory_of_other_rows_is_an_error_of_the_step() -> None:

@@ -84,13 +84,21 @@ def _structured(request: Request, call: Call, results: Sequence[Tensor]) -> tupl
 
 
 def _run_plain(request: Request) -> tuple[Structure, Structure]:
-    """The same by the plain loop, which knows no packed rows."""
+    """The same by the plain loop, which knows no packed rows, and none in another order than the cell's."""
     if request.counts is None:
         return plain.run(request.cell, request.inputs, request.lengths, request.state, request.output_dtype)
-    layout = PackedLayout.of_counts(request.counts, flatten(request.inputs)[0].device)
-    inputs = map_structure(layout.padded, request.inputs)
-    outputs, state = plain.run(request.cell, inputs, layout.lengths, request.state, request.output_dtype)
-    return map_tensors(layout.packed, outputs), state
+    layout, order = PackedLayout.of_counts(request.counts, flatten(request.inputs)[0].device), request.order
+    back = None if order is None else order.argsort()
+    inputs = map_structure(lambda leaf: _picked(layout.padded(leaf), back, 1), request.inputs)
+    state = map_structure(lambda leaf: _picked(leaf, back), request.state)
+    outputs, state = plain.run(request.cell, inputs, _picked(layout.lengths, back), state, request.output_dtype)
+    outputs = map_tensors(lambda leaf: layout.packed(_picked(leaf, order, 1)), outputs)
+    return outputs, map_structure(lambda leaf: _picked(leaf, order), state)
+
+
+def _picked(leaf: Tensor, order: Tensor | None, axis: int = 0) -> Tensor:
+    """Rows in another order."""
+    return leaf if order is None or not leaf.dim() else leaf.index_select(axis, order)
 
 
 def _can_be_scanned(request: Request) -> bool:
@@ -101,10 +109,18 @@ def _can_be_scanned(request: Request) -> bool:
 def _check_values(request: Request, call: Call) -> None:
     """Runs the first step as it stands: what it checks of values, a plan does not."""
     random, lengths, counts = RandomState(call.layout.device), request.lengths, request.counts
-    first = map_structure(lambda leaf: leaf[:1] if counts is None else leaf[None, : counts[0]], request.inputs)
+    if counts is None:
+        first = replace(
+            request,
+            inputs=map_structure(lambda leaf: leaf[:1], request.inputs),
+            lengths=None if lengths is None else lengths.clamp(max=1),
+        )
+    else:
+        first = replace(
+            request, inputs=map_structure(lambda leaf: leaf[: counts[0]], request.inputs), counts=counts[:1]
+        )
     with torch.no_grad():
-        once = None if lengths is None else lengths.clamp(max=1)
-        plain.run(request.cell, first, once, request.state, request.output_dtype)
+        _run_plain(first)
     random.restore()
     call.plan.unchecked = False
 
@@ -133,7 +149,8 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
     plan = ready.plan
     if lengths is not None and plan.trace.other_containers is not None:
         raise CannotPlanError.of(plan.trace.other_containers)
-    operands = Operands(_weights(ready), leaves, flatten(request.state), list(ready.row_buffers.values()))
+    by_row = [_picked(each, request.order) for each in ready.row_buffers.values()]
+    operands = Operands(_weights(ready), leaves, flatten(request.state), by_row)
     tensors = operands.flat()
     if request.counts is not None:
         layout: Layout = PackedLayout.of_counts(request.counts, device)

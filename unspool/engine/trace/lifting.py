@@ -88,11 +88,13 @@ def weights_of(cell: Any) -> dict[str, Tensor]:
 def reached_weights(tensors: Sequence[Tensor], known: Iterable[Tensor]) -> dict[str, Tensor]:
     """Tensors with gradients among those that a step reaches, by number: a function may read weights of others."""
     others = set(map(id, known))
-    return {
-        f"reached {number}": each
-        for number, each in enumerate(tensors)
-        if each.requires_grad and id(each) not in others
-    }
+    named = by_number(tensors).items()
+    return {name: each for name, each in named if each.requires_grad and id(each) not in others}
+
+
+def by_number(tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Tensors that a step reaches, under the names that they have if they have no others."""
+    return {f"reached {number}": each for number, each in enumerate(tensors)}
 
 
 def may_have_rows(cell: Any, tensors: Sequence[Tensor], rows: int, known: Collection[Tensor]) -> dict[str, Tensor]:
@@ -105,8 +107,8 @@ def may_have_rows(cell: Any, tensors: Sequence[Tensor], rows: int, known: Collec
         known: those that are known to have them.
     """
     found = {
-        f"reached {number}": each
-        for number, each in enumerate(tensors)
+        name: each
+        for name, each in by_number(tensors).items()
         if each.dim() and each.shape[0] == rows and not isinstance(each, nn.Parameter) and not is_among(each, known)
     }
     buffers = _registered(cell).values()
