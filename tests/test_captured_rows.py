@@ -156,6 +156,26 @@ def test_batches_of_any_size_share_a_plan() -> None:
     assert [planned(rows, places) for rows, places in ((5, PLACES), (5, 3), (2, 3), (2, PLACES))] == [0] * 4
 
 
+def test_memories_of_lengths_in_turns_find_their_plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the guard of the latest call, without another look at all that the step reaches."""
+    module = Attending()
+    cell = unspool.cell(module)
+    x, h = torch.zeros(2, 1, DEPTH).double(), torch.zeros(2, UNITS).double()
+
+    def run(places: int) -> Tensor:
+        module.memory = memory_of(2, places)
+        return unspool.dynamic_rnn(cell, x, None, h)[0][1]
+
+    assert run(3).shape == (2, 1, 3)
+    assert run(5).shape == (2, 1, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "fingerprint_of", None)
+        for places in (3, 5, 5, 3):
+            torch.testing.assert_close(run(places)[:, 0], module(x[:, 0], h)[0][1], rtol=1e-12, atol=1e-12)
+    module.query = nn.Linear(UNITS, DEPTH).double()  # which is not what the guard knows
+    torch.testing.assert_close(run(3)[:, 0], module(x[:, 0], h)[0][1], rtol=1e-12, atol=1e-12)
+
+
 def test_memories_of_many_lengths_are_planned_each() -> None:
     """More of them than a cell may have plans for numbers that change."""
     module = Attending()

@@ -102,7 +102,9 @@ def plan_of(request: Request) -> Ready:
     signature = Signature.of(spec.weights, inputs, state, buffers)
     ready = Ready(plan, spec.weights, constants, spec.adjoint, asked.fingerprint.key, buffers, signature)
     with kept.lock.own:
-        kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, how, ready)
+        latest = kept.latest.get(kind)  # another thread may have left a later one
+        if latest is None or not latest.add(cell, inputs, state, how, ready):
+            kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, how, ready)
         if owner is not None:  # else nobody would find it
             kept.lent.add(plan)
     return ready
