@@ -42,6 +42,8 @@ class _Plans:
     latest: dict[type, Latest] = field(default_factory=dict)
     """The latest call, by the type of the cell: this one, or one that was made around it."""
     by_key: dict[Hashable, Plan | Reason] = field(default_factory=dict)
+    refused: dict[Hashable, Reason] = field(default_factory=dict)
+    """Why cells have none that were made for the occasion, around this one: at most as many as it may have plans."""
     variants: set[Hashable] = field(default_factory=set)
     decided_by: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
     """Which of the tensors that a step reaches have values that its plans depend on, by its fingerprint."""
@@ -84,7 +86,7 @@ def plan_of(request: Request) -> Ready:
         return ready
     plans = _plans_of(cell)
     with plans.lock.own:
-        asked, plan = _asked_for(plans, request, how)
+        asked, plan = _asked_for(plans, kept.refused, request, how)
     if isinstance(plan, Reason):
         raise CannotPlanError.of(plan)
     reached = asked.fingerprint.tensors
@@ -160,23 +162,27 @@ class _Asked:
         return tuple(bytes_of(self.fingerprint.tensors[number]) for number in numbers)
 
 
-def _asked_for(plans: _Plans, request: Request, how: tuple[Any, ...]) -> tuple[_Asked, Plan | Reason]:
+def _asked_for(
+    plans: _Plans, refused: dict[Hashable, Reason], request: Request, how: tuple[Any, ...]
+) -> tuple[_Asked, Plan | Reason]:
     """What is asked for, and its plan, or why there is none."""
     for number in range(1, MOST_IMPORTS + 1):
         asked = _Asked(request, how)
         try:
-            return asked, _find(plans, asked)
+            return asked, _find(plans, refused, asked)
         except NewlyImportedError:  # now it is there, and a part of the fingerprint
             if number == MOST_IMPORTS:
                 raise
     raise AssertionError
 
 
-def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
-    """The plan that is asked for, or why there is none."""
+def _find(plans: _Plans, refused: dict[Hashable, Reason], asked: _Asked) -> Plan | Reason:
+    """The plan that is asked for, or why there is none; `refused` has what was found for others like the cell."""
     global traces
     own = asked.fingerprint.key
     key = (asked.key, asked.values(plans.decided_by.get(own, ())))
+    if key in refused:
+        return refused[key]
     if key not in plans.by_key:
         plans.variants.add((own, key[1]))
         if len(plans.variants) > MOST_VARIANTS:
@@ -197,7 +203,9 @@ def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
         except NewlyImportedError:
             raise
         except CannotPlanError as error:
-            plans.by_key[key] = error.reason
+            plans.by_key[key] = refused[key] = error.reason
+            for old in list(refused)[:-MOST_VARIANTS]:
+                refused.pop(old, None)
     return plans.by_key[key]
 
 
