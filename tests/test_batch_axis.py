@@ -158,6 +158,22 @@ def test_a_second_call_is_not_traced_again() -> None:
     assert str(unspool.explain(cell, X, LENGTHS, state)).startswith("step runs by plan")
 
 
+def test_what_is_refused_is_not_traced_again_either() -> None:
+    step, _, state = layered(nn.GRU)
+
+    def centred(x: Tensor, s: Any) -> Any:
+        output, s = step(x, s)
+        return output - output.mean(0), s
+
+    cell = unspool.cell(centred, batch_axis=1)
+    with pytest.warns(unspool.PerformanceWarning, match="mean works across rows"):
+        unspool.dynamic_rnn(cell, X, LENGTHS, state)
+    traced = cache.traces
+    for _ in range(3):
+        unspool.dynamic_rnn(cell, X, LENGTHS, state)
+    assert cache.traces == traced
+
+
 def test_an_empty_batch_and_an_empty_loop() -> None:
     step, _, state = layered(nn.GRU)
     cell = unspool.cell(step, batch_axis=1)

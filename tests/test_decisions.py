@@ -178,6 +178,53 @@ def test_other_values_of_constants_decide_anew(kind: str) -> None:
         torch.testing.assert_close(found, torch.stack(outputs, 1), rtol=1e-10, atol=1e-12)
 
 
+class Counted(unspool.RNNCell):
+    """Reads numbers from buffers: how many units there are, how often, how much."""
+
+    units: Tensor
+    gains: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size = self.output_size = 4
+        self.field = nn.Linear(4, 4, dtype=torch.float64)
+        self.register_buffer("units", torch.tensor(2))
+        self.register_buffer("gains", torch.tensor([0.5, -2.0]))
+
+    def forward(self, x: Tensor, h: Tensor) -> Any:
+        kept = self.field(h)[:, : self.units]  # a slice by a tensor
+        for k in range(self.units):
+            kept = kept + float(self.gains[k]) * x[:, k : k + 1]
+        first, second = self.gains.tolist()
+        if self.units.item() > 2:
+            kept = kept * second
+        rest = torch.narrow(h, 1, int(self.units), 4 - int(self.units)).clone()
+        rest[:, self.units - 2 :] *= first
+        h = torch.tanh(torch.cat([kept, rest], 1))
+        return h, h
+
+
+def test_numbers_read_from_constants_are_numbers_as_long_as_these_are_what_they_are() -> None:
+    torch.manual_seed(0)
+    cell, inputs = Counted(), torch.randn(2, 4, 4, dtype=torch.float64)
+    for units, gain in ((2, 0.5), (2, 0.7), (1, 0.7), (2, 0.5)):
+        cell.units.fill_(units)
+        cell.gains[0] = gain
+        with unspool.strict():
+            found, _ = unspool.dynamic_rnn(cell, inputs, dtype=torch.float64)
+        outputs, _ = unspool.static_rnn(cell, list(inputs.unbind(1)), dtype=torch.float64)
+        expected = torch.stack(outputs, 1)
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+        ours, theirs = (torch.autograd.grad(run.sin().sum(), list(cell.parameters())) for run in (found, expected))
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def _sliced_by_the_number_of_rows(x: Tensor, h: Tensor) -> Any:
+    h = torch.tanh(x + h)
+    h = torch.cat([h[:, : torch.arange(x.shape[0]).max()], h], 1)[:, :3]
+    return h, h
+
+
 def _by_the_number_of_rows(x: Tensor, h: Tensor) -> Any:
     h = torch.tanh(x + h) if torch.arange(x.shape[0]).sum() > 2 else x
     return h, h
@@ -191,7 +238,16 @@ def _by_what_was_written(x: Tensor, h: Tensor) -> Any:
     return h, h
 
 
-@pytest.mark.parametrize("step", [_by_the_number_of_rows, _by_what_was_written])
+def _sliced_by_what_a_row_says(x: Tensor, h: Tensor) -> Any:
+    h = torch.tanh(x + h)
+    h = torch.cat([h[:, : x.argmax()], h], 1)[:, :3]
+    return h, h
+
+
+@pytest.mark.parametrize(
+    "step",
+    [_by_the_number_of_rows, _by_what_was_written, _sliced_by_the_number_of_rows, _sliced_by_what_a_row_says],
+)
 def test_what_looks_like_a_constant_but_is_none_is_refused(step: Any) -> None:
     reason = unspool.explain(unspool.cell(step), torch.ones(2, 4, 3), initial_state=torch.zeros(2, 3)).reason
     assert reason is not None

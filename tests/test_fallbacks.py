@@ -14,8 +14,18 @@ from torch import Tensor, nn
 
 from tests.user_cells import USER_CELLS
 from tests.zoo import ZOO, inputs_for
-from unspool import DropoutWrapper, EmbeddingWrapper, GRUCell, LSTMCell, RNNCell, dynamic_rnn, explain, static_rnn
-from unspool.engine import Request
+from unspool import (
+    DropoutWrapper,
+    EmbeddingWrapper,
+    GRUCell,
+    LSTMCell,
+    PerformanceWarning,
+    RNNCell,
+    dynamic_rnn,
+    explain,
+    static_rnn,
+)
+from unspool.engine import Request, reasons
 from unspool.engine.execute import plain
 from unspool.engine.plans import making
 from unspool.engine.reasons import CannotPlanError
@@ -346,3 +356,20 @@ def test_a_fault_of_the_engine_is_not_blamed_on_the_cell(monkeypatch: pytest.Mon
     outputs, _ = dynamic_rnn(cell, inputs, dtype=torch.float32)
     expected, _ = static_rnn(cell, list(inputs.unbind(1)), dtype=torch.float32)
     torch.testing.assert_close(outputs, torch.stack(list(expected), 1))
+
+
+def test_the_users_file_is_read_for_advice_only_where_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(cell: Any, h: Tensor) -> Tensor:
+        return h * 3 if h.sum() > 0 else -h
+
+    class Branching(Step):
+        """Of which nothing has been said yet."""
+
+    read: list[str] = []
+    monkeypatch.setattr(reasons, "as_selection", lambda file, number: read.append(file))
+    cell = Branching(again)
+    with pytest.warns(PerformanceWarning, match="torch.where"):
+        equals_the_plain_loop(cell)
+    assert len(read) == 1
+    equals_the_plain_loop(cell)
+    assert len(read) == 1

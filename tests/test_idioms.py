@@ -43,7 +43,7 @@ def test_it_is_planned(name: str, dtype: torch.dtype) -> None:
     assert explanation.planned, explanation.reason
 
 
-WITHOUT_FORM = ("avg_pool2d", "_fft_r2c", "view_as_complex", "complex128")
+WITHOUT_FORM = ("avg_pool2d", "max_pool2d", "_fft_r2c", "view_as_complex", "complex128")
 """What keeps a step from being compiled."""
 
 

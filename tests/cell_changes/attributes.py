@@ -263,6 +263,31 @@ def property_is_replaced(patch: pytest.MonkeyPatch) -> Stages:
 
 
 @change
+def property_of_a_class_of_its_own(patch: pytest.MonkeyPatch) -> Stages:
+    class Scaled(property):
+        def __init__(self, read: Any, scale: float) -> None:
+            super().__init__(read)
+            self.scale = scale
+
+        def __get__(self, owner: Any, kind: Any = None) -> Any:
+            return self if owner is None else super().__get__(owner, kind) * self.scale
+
+    class Cell(Leaky):
+        gain = Scaled(lambda self: self.base, 2.0)
+
+        def act(self, t: Tensor) -> Tensor:
+            return t * self.gain
+
+    yield (cell := Cell(base=0.5))
+    cell.base = 0.7
+    yield cell
+    Cell.gain.scale = 3.0
+    yield cell
+    Cell.gain = Scaled(lambda self: -self.base, 3.0)
+    yield cell
+
+
+@change
 def cached_property(patch: pytest.MonkeyPatch) -> Stages:
     """The first step puts it into the cell's dict; it stays what it was until it is deleted."""
 

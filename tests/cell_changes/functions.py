@@ -232,6 +232,21 @@ def partial_of_a_partial_around_an_object(patch: pytest.MonkeyPatch) -> Stages:
 
 
 @change
+def partial_of_a_class_of_its_own(patch: pytest.MonkeyPatch) -> Stages:
+    class Shifted(functools.partial[Tensor]):
+        def __call__(self, *args: Any) -> Tensor:
+            return super().__call__(*args) + self.keywords["max"] * self.shift
+
+    shifted = Shifted(torch.clamp, min=-0.1, max=0.1)
+    shifted.shift = 1.0
+    yield (cell := held(shifted))
+    cell.squash.shift = 2.0
+    yield cell
+    cell.squash.keywords["max"] = 0.2
+    yield cell
+
+
+@change
 def partial_method(patch: pytest.MonkeyPatch) -> Stages:
     def squash(self: Any, t: Tensor, gain: float) -> Tensor:
         return t * gain

@@ -5,7 +5,7 @@ Each entry is a step of a small cell, `step(cell, x, h) -> new h`, or a cell of 
 
 from __future__ import annotations
 
-from tests.idioms import attributes, axes, branches, layers, objects, operations, randomness
+from tests.idioms import attributes, axes, branches, images, layers, objects, operations, randomness
 from tests.idioms.table import IDIOMS, REFUSED, Idiom
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "attributes",
     "axes",
     "branches",
+    "images",
     "layers",
     "objects",
     "operations",

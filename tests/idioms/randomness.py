@@ -24,6 +24,21 @@ def _categorical(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return torch.tanh(h + F.one_hot(drawn, UNITS))
 
 
+class _Policy(Categorical):
+    """A distribution as policies have it, with a last axis of one."""
+
+    def sample(self) -> Tensor:
+        return super().sample().unsqueeze(-1)
+
+    def log_probs(self, actions: Tensor) -> Tensor:
+        return self.log_prob(actions.squeeze(-1)).unsqueeze(-1)
+
+
+def _acts(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    policy = _Policy(logits=cell.mixed(x, h))
+    return torch.tanh(h + policy.log_probs(policy.sample()))
+
+
 def _one_hot(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return OneHotCategoricalStraightThrough(logits=cell.mixed(x, h)).rsample()
 
@@ -39,6 +54,7 @@ idiom(
     draws=True,
 )
 idiom("a categorical distribution", _categorical, draws=True)
+idiom("a distribution of a class of its own", _acts, draws=True)
 idiom("several categorical distributions a row", _several_categorical, draws=True)
 idiom("a one-hot distribution, straight through", _one_hot, draws=True)
 idiom("multinomial", _multinomial, draws=True)

@@ -105,16 +105,18 @@ def fall_back(cell: Any, what: str, reason: Reason) -> None:
         return
     kind = named_after(cell)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    text = f"{kind.__qualname__} {what}: {reason}."
-    if reason.advice is not None:
-        text = f"{text} {reason.advice}"
     if is_strict():
-        raise StrictError(text, reason)
+        raise StrictError(_text(kind, what, reason), reason)
     if not _said.first(name, what, reason):
         return
     log.info("%s %s: %s", kind.__qualname__, what, reason)
     if not reason.code.asked:
-        warnings.warn(text, PerformanceWarning, stacklevel=_users_level())
+        warnings.warn(_text(kind, what, reason), PerformanceWarning, stacklevel=_users_level())
+
+
+def _text(kind: type | FunctionType, what: str, reason: Reason) -> str:
+    """With what to change, for which the user's file is read: not at every call."""
+    return " ".join([f"{kind.__qualname__} {what}: {reason}.", *filter(None, [reason.advice])])
 
 
 def report_fault(cell: Any, error: BaseException) -> None:

@@ -24,7 +24,7 @@ ADVICE: dict[str, str] = {
     ),
     "VALUES": (
         "Choose with torch.where instead of an `if` on tensors, and keep .item(), .tolist() and boolean indexing "
-        "out of the step."
+        "out of the step. What a row picks where it says itself is `x[torch.arange(x.shape[0])[:, None], places]`."
     ),
     "ROW_COUNT": (
         "Use x.shape[0] as a size only, never len(x), a loop over rows or a comparison with a number of rows. A row's "

@@ -133,6 +133,8 @@ def _content_reader(kind: type) -> Reader:
         return lambda value: []
     if base is complex:
         return lambda value: [complex(value)]
+    if base in WRAPPERS:
+        return SLOTS[base][0]
     if base in VALUES:
         return lambda value: [base.__getnewargs__(value)[0]]
     if base in (dict, OrderedDict):
@@ -252,13 +254,14 @@ def _names_of_module(module: nn.Module, attributes: list[str]) -> list[str]:
 
 VALUES: tuple[Any, ...] = (int, float, str, bytes, complex)
 CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, deque, BaseException)
-_BASES: tuple[Any, ...] = (*VALUES, OrderedDict, *CONTAINERS)
+WRAPPERS: tuple[Any, ...] = (property, staticmethod, classmethod, functools.partial)
+_BASES: tuple[Any, ...] = (*VALUES, OrderedDict, *CONTAINERS, *WRAPPERS)
 
 
 def _is_defined_in_python(kind: type) -> bool:
-    """Whether everything that an instance has is in its `__dict__` and slots, and in the container that it is."""
+    """Whether all that an instance has is in its `__dict__` and slots, and in the container or wrapper that it is."""
     if kind is types.SimpleNamespace:
         return True
     while (base := kind.__base__) is not None and base is not object:
         kind = base
-    return kind in (*CONTAINERS, *VALUES) or not {"__dict__", "__slots__"}.isdisjoint(kind.__dict__)
+    return kind in (*CONTAINERS, *VALUES, *WRAPPERS) or not {"__dict__", "__slots__"}.isdisjoint(kind.__dict__)

@@ -36,7 +36,8 @@ PIXELS = 256
 def gradient_of_filters(instruction: Instruction) -> tuple[Value, Value, Options] | None:
     """The image, the gradient of what it was convolved to, and how, of an instruction that computes that of filters.
 
-    None if it is another instruction, or too small. A transposed convolution goes from the gradient to the image.
+    None if it is another instruction, too small, or of several images a row. A transposed convolution goes from the
+    gradient to the image.
     """
     if instruction.operation is not aten.convolution_backward.default:
         return None
@@ -46,7 +47,7 @@ def gradient_of_filters(instruction: Instruction) -> tuple[Value, Value, Options
     axes, dtypes = len(filters.shape) - 2, {gradient.dtype, image.dtype, filters.dtype}
     if mask != [False, True, False] or axes > AXES or not dtypes <= MULTIPLIED.keys() or len(dtypes) > 1:
         return None
-    if math.prod(gradient.shape[1:]) < PIXELS or not math.prod(filters.shape):
+    if math.prod(gradient.shape[1:]) < PIXELS or not math.prod(filters.shape) or image.times > 1:
         return None
     steps, padding, dilation = (_for_each(numbers, axes) for numbers in (steps, padding, dilation))
     return image, gradient, Options(steps, padding, dilation, groups, spreads=False)

@@ -13,7 +13,7 @@ from torch import fx
 
 from unspool.engine.ops import VIEWS
 from unspool.engine.rows.labels import Axis, Label
-from unspool.engine.trace.graph import Node, aten, calls, value
+from unspool.engine.trace.graph import Node, aten, calls, is_several, value
 from unspool.engine.trace.shapes.symbolic_rows import size_of_rows
 
 
@@ -27,7 +27,7 @@ def make_whole(graph: fx.Graph, labels: dict[Node, Label], rows: fx.Node) -> Non
     """Lets the users of what is computed interleaved see it through a view whose rows are whole, which may cross."""
     for node in calls(graph):
         label = labels.get(node)
-        if node.target in VIEWS or not isinstance(label, Axis) or label.outer == 1:
+        if node.target in VIEWS or not isinstance(label, Axis) or label.outer == 1 or is_several(value(node)):
             continue
         if all(user.target in VIEWS and not is_interleaved(user, labels) for user in node.users):
             continue  # which are such views

@@ -48,6 +48,8 @@ class _Plans:
     latest: dict[type, Latest] = field(default_factory=dict)
     """The latest call, by the type of the cell: this one, or one that was made around it."""
     by_key: dict[Hashable, Plan | Reason] = field(default_factory=dict)
+    refused: dict[Hashable, Reason] = field(default_factory=dict)
+    """Why cells have none that were made for the occasion, around this one: at most as many as it may have plans."""
     variants: set[Hashable] = field(default_factory=set)
     shapes: set[Hashable] = field(default_factory=set)
     by_row: bool = False
@@ -93,7 +95,7 @@ def plan_of(request: Request) -> Ready:
         return ready
     plans = _plans_of(cell)
     with plans.lock.own:
-        asked, plan = _asked_for(plans, request, how)
+        asked, plan = _asked_for(plans, kept.refused, request, how)
     if isinstance(plan, Reason):
         raise CannotPlanError.of(plan)
     reached = asked.fingerprint.tensors
@@ -193,31 +195,35 @@ class _Asked:
         return tuple(bytes_of(self.fingerprint.tensors[number]) for number in numbers)
 
 
-def _asked_for(plans: _Plans, request: Request, how: tuple[Any, ...]) -> tuple[_Asked, Plan | Reason]:
+def _asked_for(
+    plans: _Plans, refused: dict[Hashable, Reason], request: Request, how: tuple[Any, ...]
+) -> tuple[_Asked, Plan | Reason]:
     """What is asked for, and its plan, or why there is none."""
     for number in range(1, MOST_IMPORTS + 1):
         try:
-            return _by_row_or_not(plans, request, how)
+            return _by_row_or_not(plans, refused, request, how)
         except NewlyImportedError:  # now it is there, and a part of the fingerprint
             if number == MOST_IMPORTS:
                 raise
     raise AssertionError
 
 
-def _by_row_or_not(plans: _Plans, request: Request, how: tuple[Any, ...]) -> tuple[_Asked, Plan | Reason]:
+def _by_row_or_not(
+    plans: _Plans, refused: dict[Hashable, Reason], request: Request, how: tuple[Any, ...]
+) -> tuple[_Asked, Plan | Reason]:
     """The same. A tensor with as many rows as the batch is taken for the cell's own first, and then for one by row."""
     asked = _Asked(request, how)
-    plan = None if plans.by_row and asked.may_have_rows else _find(plans, asked)
+    plan = None if plans.by_row and asked.may_have_rows else _find(plans, refused, asked)
     if asked.may_have_rows and (plan is None or (isinstance(plan, Reason) and plan.code in OF_ROWS)):
         again = _Asked(request, how, asked.may_have_rows, asked.fingerprint)
-        found = _find(plans, again)
+        found = _find(plans, refused, again)
         if isinstance(found, Plan) and len(used := _read_by_row(again, found)) < len(again.row_buffers):
             again = _Asked(request, how, used, asked.fingerprint)
-            found = _find(plans, again)
+            found = _find(plans, refused, again)
         if isinstance(found, Plan):
             plans.by_row = True
             return again, found
-    return asked, _find(plans, asked) if plan is None else plan
+    return asked, _find(plans, refused, asked) if plan is None else plan
 
 
 def _read_by_row(asked: _Asked, plan: Plan) -> list[str]:
@@ -226,11 +232,13 @@ def _read_by_row(asked: _Asked, plan: Plan) -> list[str]:
     return [name for name, node in placed if any(user.op != "output" for user in node.users)]
 
 
-def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
-    """The plan that is asked for, or why there is none."""
+def _find(plans: _Plans, refused: dict[Hashable, Reason], asked: _Asked) -> Plan | Reason:
+    """The plan that is asked for, or why there is none; `refused` has what was found for others like the cell."""
     global traces
     own = asked.own
     key = (asked.key, asked.values(plans.decided_by.get(own, ())))
+    if key in refused:
+        return refused[key]
     if key not in plans.by_key:
         plans.variants.add((tuple(entry for entry in own if entry[1] != TENSOR), key[1]))
         plans.shapes.add(own)
@@ -255,7 +263,9 @@ def _find(plans: _Plans, asked: _Asked) -> Plan | Reason:
         except NewlyImportedError:
             raise
         except CannotPlanError as error:
-            plans.by_key[key] = error.reason
+            plans.by_key[key] = refused[key] = error.reason
+            for old in list(refused)[:-MOST_VARIANTS]:
+                refused.pop(old, None)
     return plans.by_key[key]
 
 

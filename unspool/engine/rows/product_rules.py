@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unspool.engine.rows.labels import SUMMED, Axis, Label, MixedError
+from unspool.engine.rows.labels import SUMMED, Label, MixedError
 from unspool.engine.rows.nodes import axis_of, same_layout
 from unspool.engine.trace.graph import Node, argument, operand, value
 
@@ -46,9 +46,9 @@ def matrix_times_vector(node: Node, labels: dict[Node, Label]) -> Label:
 
 def images(node: Node, labels: dict[Node, Label]) -> Label:
     """Pools and their like: the first axis is the rows' in all they are given, and each image is worked on alone."""
-    if any(axis_of(each, labels) != Axis(0) or value(each).dim() < 3 for each in node.all_input_nodes):
+    if any(value(each).dim() < 3 for each in node.all_input_nodes):
         raise MixedError("works across rows")
-    return Axis(0)
+    return _in_front(labels, node.all_input_nodes)
 
 
 def convolution(node: Node, labels: dict[Node, Label]) -> Label:
@@ -65,6 +65,14 @@ def _filtered(labels: dict[Node, Label], images: list[Node], filters: Node, bias
     if axis_of(filters, labels) or (bias is not None and axis_of(bias, labels)):
         raise MixedError("multiplies different rows")
     # An image without an axis for several has its channels in front, which meet.
-    if any(axis_of(each, labels) != Axis(0) or value(each).dim() != value(filters).dim() for each in images):
+    if any(value(each).dim() != value(filters).dim() for each in images):
         raise MixedError("works across rows")
-    return Axis(0)
+    return _in_front(labels, images)
+
+
+def _in_front(labels: dict[Node, Label], images: list[Node]) -> Label:
+    """The axis of images, in front of all that is given: a row may have several."""
+    first, *others = (axis_of(each, labels) for each in images)
+    if first is None or first.index != 0 or any(other != first for other in others):
+        raise MixedError("works across rows")
+    return first

@@ -3,27 +3,28 @@
 While a step is traced there are no values. So whenever it asks a tensor for a yes or no, or compares a number that it
 reads from one, both answers are tried. If all ways but one end in an error, what is asked are checks, and the way that
 is left is the step. If several come to an end, one of them may serve all (branches.py); else the values decide what is
-computed for rows together. What is asked of constants alone has one answer, as long as these are what they are.
+computed for rows together. What is asked of constants alone has one answer, and what is read from them is a number, as
+long as these are what they are.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Iterable, Sequence
+import copy
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor, fx
-from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.node import map_aggregate
 from torch.overrides import TorchFunctionMode
 
 from unspool.engine.guards.nodes import MOST_BYTES
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, line_of
 from unspool.engine.trace.branches import on_values, quantifier, serves
-from unspool.engine.trace.graph import calls, is_random, mapped, operand
+from unspool.engine.trace.graph import ancestors, calls, is_random, mapped, memory_of, operand
 from unspool.engine.trace.recorder import Recorder, mutates
 from unspool.engine.trace.user_lines import Place, line_at, place_now
 
@@ -37,10 +38,10 @@ class Decisions(TorchFunctionMode):
 
     Args:
         answers: the first answers; those that follow are yes, or what constants say.
-        settled: those of them that constants say, by number, if all are settled: they must, for any number of rows.
+        settled: all answers, if they are settled: constants must give the same for any number of rows.
     """
 
-    def __init__(self, answers: Sequence[bool], settled: Collection[int] | None = None) -> None:
+    def __init__(self, answers: Sequence[bool], settled: Settled | None = None) -> None:
         super().__init__()
         self._answers, self._settled = answers, settled
         self.constants: Constants | None = None
@@ -49,6 +50,8 @@ class Decisions(TorchFunctionMode):
         """The answers."""
         self.computed: set[int] = set()
         """Those that constants gave, by number."""
+        self.numbers: list[Any] = []
+        """What was read from constants, in order; None for each read of something else."""
         self.asked: list[Place | None] = []
         """Where something was asked."""
         self.predicates: list[Any] = []
@@ -56,12 +59,17 @@ class Decisions(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         asks, reads = _is_question(func, args), func in READS and args[0].dim() == 0
+        if func in NUMBERS and not asks and (number := self.number(args[0], func)) is not None:
+            return number
         try:
             result: Any = func(*args, **(kwargs or {}))
         except Exception as error:
-            picks = type(error).__name__ == PICKED
-            if not (asks or reads or picks) or type(error).__name__ not in DATA_DEPENDENT:
+            if (name := type(error).__name__) not in DATA_DEPENDENT:
                 raise
+            if not (asks or reads or name == PICKED):  # it needs a size or a place, which constants may say
+                if (given := self._with_numbers((args, kwargs or {}))) is None:
+                    raise
+                return func(*given[0], **given[1])
         else:
             if not (asks or reads) or not isinstance(result, SymBool | SymInt | SymFloat):
                 return result
@@ -74,14 +82,37 @@ class Decisions(TorchFunctionMode):
         self.predicates.append(predicate)
         if number == MOST_QUESTIONS:  # it may go on until the answer is no
             raise _refused(self.asked[-1])
-        known = None if self.constants is None or predicate is None else self.constants.truth(predicate)
+        known = None if self.constants is None or predicate is None else self.constants.tell(predicate, bool)
         answer = self._answers[number] if number < len(self._answers) else known is None or known
         if known is not None:
             self.computed.add(number)
-        if self._settled is not None and self.constants is not None and number in self._settled and known is not answer:
+        by_constants = self._settled is not None and number in self._settled.computed
+        if by_constants and self.constants is not None and known is not answer:
             raise _refused(self.asked[-1])  # it was that of a few rows
         self.given.append(answer)
         return answer
+
+    def number(self, tensor: Tensor, read: Callable[[Tensor], Any]) -> Any:
+        """What is read from a constant: a number, or numbers in lists. None if rows have a part in it."""
+        found = None if self.constants is None else self.constants.tell(tensor, read)
+        if self._settled is not None:
+            settled = self._settled.numbers[len(self.numbers)]
+            if self.constants is not None and repr(found) != repr(settled):  # it was that of a few rows
+                raise _refused(place_now())
+            found = copy.deepcopy(settled)
+        self.numbers.append(found)
+        return found
+
+    def _with_numbers(self, given: Any) -> Any:
+        """Arguments with numbers for the constants among them that may be sizes or places; None if there are none."""
+        before = len(self.numbers)
+        found: Any = map_aggregate(given, self._as_number)
+        return None if all(each is None for each in self.numbers[before:]) else found
+
+    def _as_number(self, value: Any) -> Any:
+        if not isinstance(value, Tensor) or value.dim() > 0 or value.dtype not in WHOLE:
+            return value
+        return value if (number := self.number(value, Tensor.__index__)) is None else number
 
 
 class Number:
@@ -146,18 +177,18 @@ class Constants:
         self.read: dict[int, Tensor] = {}
         """The tensors whose values have been looked at, by identity."""
 
-    def truth(self, predicate: Tensor) -> bool | None:
-        """Whether it is true; None if rows have a part in it, or gradients."""
-        node = self._recorder.node_of(predicate)
+    def tell(self, tensor: Tensor, read: Callable[[Tensor], Any]) -> Any:
+        """What is read from a tensor; None if rows have a part in it, or gradients."""
+        node = self._recorder.node_of(tensor)
         try:
             with on_values():
                 if node is None:
-                    return None if isinstance(predicate, FakeTensor) else bool(self._leaf(predicate))
-                answer = bool(self._value(node))
+                    return None if isinstance(tensor, FakeTensor) else read(self._leaf(tensor))
+                found = read(self._value(node))
         except _UnknownError:
             return None
-        written = {_memory(operand(each, 0)) for each in calls(self._recorder.graph) if mutates(each)}
-        return None if written & _sources(node) else answer
+        written = {memory_of(operand(each, 0)) for each in calls(self._recorder.graph) if mutates(each)}
+        return None if written & ancestors([node]) else found
 
     def _value(self, node: fx.Node) -> Any:
         if node not in self._values:
@@ -180,27 +211,6 @@ class Constants:
         return tensor
 
 
-def _memory(node: fx.Node) -> fx.Node:
-    """The node that made the memory of a tensor, of which there may be views."""
-    target: Any = node.target
-    while target is operator.getitem or (
-        isinstance(target, OpOverload) and any(each.alias_info for each in cast(Any, target)._schema.returns)
-    ):
-        node = node.all_input_nodes[0]
-        target = node.target
-    return node
-
-
-def _sources(node: fx.Node) -> set[fx.Node]:
-    """A node and all that it is computed from."""
-    found, open_ = {node}, [node]
-    while open_:
-        new = [each for each in open_.pop().all_input_nodes if each not in found]
-        found.update(new)
-        open_ += new
-    return found
-
-
 class _UnknownError(Exception):
     """A value that is not the same for all rows, or may change with every call."""
 
@@ -212,11 +222,13 @@ class Settled:
     Args:
         answers: the answers.
         computed: those that constants give, by number.
+        numbers: what is read from constants, in order; None for each read of something else.
         read: the tensors whose values gave them.
     """
 
     answers: list[bool]
     computed: set[int]
+    numbers: list[Any]
     read: list[Tensor]
 
 
@@ -227,12 +239,14 @@ class Way:
     Args:
         answers: what it was answered.
         computed: which of it by constants.
+        numbers: what it read.
         asked: where it asked.
         recorded: all that it computed, what it asked about last.
     """
 
     answers: list[bool]
     computed: set[int]
+    numbers: list[Any]
     asked: list[Place | None]
     recorded: Recorder
 
@@ -271,13 +285,13 @@ def settle(run: Callable[[Decisions], Recorder]) -> Settled:
         if decisions.constants is not None:
             read |= decisions.constants.read
         if recorded is not None:
-            ends.append(Way(taken, computed, decisions.asked, recorded))
+            ends.append(Way(taken, computed, decisions.numbers, decisions.asked, recorded))
         if len(ways) > MOST_WAYS or len(ends) > MOST_WAYS:
             raise _refused(decisions.asked[0])
     if not ends and failure is not None:
         raise failure
     found = _serving(ends, 0)
-    return Settled(found.answers, found.computed, list(read.values()))
+    return Settled(found.answers, found.computed, found.numbers, list(read.values()))
 
 
 def _serving(ends: list[Way], number: int) -> Way:
@@ -323,6 +337,8 @@ CHECKS = {
 }
 """What checks do with numbers."""
 READS: set[Any] = {Tensor.item, Tensor.tolist}
+NUMBERS: set[Any] = {*READS, Tensor.__int__, Tensor.__index__, Tensor.__float__}
+WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 QUESTIONS: set[Any] = {
     Tensor.__bool__,
     Tensor.is_nonzero,

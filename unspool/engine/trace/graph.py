@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import torch
 from torch import Tensor, fx
@@ -91,6 +91,17 @@ def is_random(node: Node) -> bool:
 def is_derived(node: Node) -> bool:
     """Whether a node is a part of a derivative of torch's own, all of which are linear in what they are given."""
     return node.meta.get("derived", False)
+
+
+def memory_of(node: Node) -> Node:
+    """The node that made the memory of a tensor, of which there may be views."""
+    target: Any = node.target
+    while target is operator.getitem or (
+        isinstance(target, OpOverload) and any(each.alias_info for each in cast(Any, target)._schema.returns)
+    ):
+        node = node.all_input_nodes[0]
+        target = node.target
+    return node
 
 
 def ancestors(nodes: Iterable[Node | None], stop: Collection[Node] = ()) -> set[Node]:

@@ -53,7 +53,7 @@ def trace(
     Raises:
         CannotPlanError: if the step cannot be traced for every number of rows.
     """
-    sizes = AnyRows(allow_dynamic_output_shape_ops=False)  # that is for `Decisions`
+    sizes = AnyRows(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)  # that is for `Decisions`
     mode = RememberingMode(shape_env=sizes, allow_non_fake_inputs=True)
     rows, step = mode.make_rows(), _Step(cell, spec)
     with _apart_from_the_caller(), without_reports():
@@ -199,7 +199,7 @@ class _Step:
         return results
 
     def _decisions(self, settled: Settled) -> Decisions:
-        decisions = Decisions(settled.answers, settled.computed)
+        decisions = Decisions(settled.answers, settled)
         if self.recorder is not None:
             decisions.constants = Constants(self.recorder, self.weights)
         return decisions

@@ -11,6 +11,8 @@ from unspool.engine.emit.stages.strided import contiguous
 
 AXES = 3
 """Images with fewer have sizes of 1 in front."""
+MOST_IMAGES = 16
+"""Of one row, that are convolved one by one."""
 STRIP = 4
 """Outputs whose filters get their gradients at once."""
 NUMBER = 8

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from unspool.engine.emit.errors import CannotEmitError
-from unspool.engine.emit.stages.convolutions import Geometry, Options
+from unspool.engine.emit.stages.convolutions import MOST_IMAGES, Geometry, Options
 from unspool.engine.emit.stages.dtypes import DTYPES, HALVES, MULTIPLIED, computed
 from unspool.engine.emit.stages.reserved import RESERVED
 from unspool.engine.emit.stages.statements import Compute, Convolve, Correlate, Largest, Product, Reduce, Statement
@@ -237,17 +237,20 @@ class Row:
             raise CannotEmitError(f"a convolution has no compiled form for {value.dtype}")
         if not left.size or not matrix.size or not math.prod(shape):
             raise CannotEmitError("a convolution of nothing")
+        if shape[0] > MOST_IMAGES:
+            raise CannotEmitError(f"a convolution of more than {MOST_IMAGES} images a row")
         left = self.copy(left) if left.buffer.place is Place.CONSTANT else left
         geometry = Geometry(left.shape[1:], left.strides[1:], matrix.shape, shape[1:], options, dtype.itemsize)
         target = self.new(value.name, dtype, shape, Place.PRODUCT)
-        statement = Convolve(target, left, matrix, None, self.source, geometry=geometry)
-        if bias is None and value.dtype == dtype:
-            self._held[value] = statement
+        images = [(target.narrow(0, k, 1), left.narrow(0, k, 1)) for k in range(shape[0])]  # those of one row
+        statements = [Convolve(*each, matrix, None, self.source, geometry=geometry) for each in images]
+        if bias is None and value.dtype == dtype and len(images) == 1:
+            self._held[value] = statements[0]
         elif bias is None:
-            self.statements.append(statement)
+            self.statements += statements
         else:
             added = self.reshape(self.widened(self.ref(bias)), (1, shape[1], *[1] * (len(shape) - 2)))
-            self.statements.append(replace(statement, added=added))
+            self.statements += [replace(each, added=added) for each in statements]
         return target
 
     def correlate(self, total: Value, image: Value, gradient: Value, options: Options, index: int) -> None:

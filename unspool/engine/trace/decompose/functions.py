@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from unspool.engine.trace.decompose.recurrent_layers import LAYERS
 from unspool.engine.trace.decompose.row_numbers import RowNumbers
+from unspool.engine.trace.decompose.sampling import grid_sample
 
 
 def _einsum(*args: Any) -> Tensor:
@@ -125,6 +126,7 @@ MOST_DENSE = 1 << 24
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **LAYERS,
     F.softshrink: _softshrink,
+    F.grid_sample: grid_sample,
     torch.einsum: _einsum,
     Tensor.__setitem__: _set_item,
     **{func: _product(func) for func in PRODUCTS},
