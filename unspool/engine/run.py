@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -164,7 +165,7 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
         plan,
         layout,
         steps,
-        options.parallel_iterations or _default_chunk(steps, batch_size, device),
+        options.parallel_iterations or _default_chunk(layout),
         (options.memory or default_memory(device)) if adjoint else None,
         options.swap_memory and device.type == "cuda",
         asked(),
@@ -211,8 +212,8 @@ CHUNK_BYTES = 8 << 20
 hands out fresh memory for it, page by page."""
 
 
-def _default_chunk(steps: int, batch_size: int, device: torch.device) -> int:
-    if device.type != "cpu":
+def _default_chunk(layout: Layout) -> int:
+    if layout.device.type != "cpu":
         return CHUNK_STEPS
-    most = max(CHUNK_STEPS, -(-ENOUGH_ROWS // batch_size))
-    return -(-steps // -(-steps // most))  # chunks of much the same length
+    most = max(CHUNK_STEPS, math.ceil(ENOUGH_ROWS / layout.mean_rows))
+    return -(-layout.steps // -(-layout.steps // most))  # chunks of much the same length

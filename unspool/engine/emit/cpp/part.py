@@ -62,30 +62,34 @@ class Sums:
     """Several `left^T @ right` as one operation, `sums(right, *lefts)`; each left may come in pieces, or be ones.
 
     Args:
-        pieces: for each result, how many of the lefts it has side by side; 0 if it is the sum of `right` itself.
+        pieces: for each product, how many of the lefts it has side by side; 0 if it is the sum of `right` itself.
+        totals: the numbers of those lefts whose own sums over rows are results too, after the products.
         shapes: the results' shapes.
     """
 
-    def __init__(self, pieces: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
-        self._pieces, self._shapes = tuple(pieces), tuple(shapes)
+    def __init__(self, pieces: Sequence[int], totals: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+        self._pieces, self._totals, self._shapes = tuple(pieces), tuple(totals), tuple(shapes)
 
     def __call__(self, right: Tensor, *lefts: Tensor) -> Tensor | list[Tensor]:
         """Its one result, or all of them."""
         right = right.flatten(1).contiguous()
         lefts = tuple(left.contiguous() for left in lefts)  # alive until the end
-        results = [right.new_empty(shape, dtype=computed(right.dtype)) for shape in self._shapes]
+        products, totals = self._shapes[: len(self._pieces)], self._shapes[len(self._pieces) :]
+        results = [right.new_empty(shape, dtype=computed(right.dtype)) for shape in products]
+        own = [right.new_empty(shape, dtype=torch.float64) for shape in totals]
+        places = {left: each.data_ptr() for left, each in zip(self._totals, own, strict=True)}
         factors: list[int] = []
-        left = iter(lefts)
+        left = iter(enumerate(lefts))
         for count, result in zip(self._pieces, results, strict=True):
             place = result.data_ptr()
             if not count:
-                factors += [0, 0, 1, place]
-            for each in (next(left) for _ in range(count)):
+                factors += [0, 0, 1, place, 0]
+            for number, each in (next(left) for _ in range(count)):
                 width = each.shape[1]
-                factors += [each.data_ptr(), width, width, place]
+                factors += [each.data_ptr(), width, width, place, places.get(number, 0)]
                 place += width * right.shape[1] * result.itemsize
         Runtime.get().sums(right, factors)
-        results = [result.to(right.dtype) for result in results]
+        results = [result.to(right.dtype) for result in (*results, *own)]
         return results[0] if len(results) == 1 else results
 
 
@@ -99,7 +103,7 @@ class BatchedSums:
         results = right.new_empty((count, depth, width))
         for each, other, result in zip(left, right, results, strict=True):
             apart = each.stride(0) if rows > 1 else depth
-            Runtime.get().sums(other, [each.data_ptr(), apart, depth, result.data_ptr()])
+            Runtime.get().sums(other, [each.data_ptr(), apart, depth, result.data_ptr(), 0])
         return results
 
 
@@ -169,23 +173,27 @@ def _without_dead(instructions: Sequence[Instruction], outputs: Sequence[Value])
 
 
 def _with_sums(program: Program) -> list[Instruction]:
-    """The instructions, with sums over rows of products by the same right factor joined."""
+    """The instructions, with sums over rows of products by the same right factor joined, and sums of either factor."""
     makers = {value: each for each in program.instructions for value in each.results}
     lefts: dict[Value, list[tuple[Instruction, list[Value]]]] = {}
     for each in program.instructions:
         found = _sum_of_products(each, makers)
         if found is not None:
             lefts.setdefault(found[0], []).append((each, found[1]))
+    alone = {value: sums[0][0] for value, sums in lefts.items() if not any(pieces for _, pieces in sums)}
     joined: dict[Instruction, Instruction | None] = {}
     for right, sums in lefts.items():
-        if not any(pieces for _, pieces in sums):
+        if right in alone:
             continue  # nothing but a sum, which torch is good at
-        results = tuple(each.results[0] for each, _ in sums)
-        operation = Sums([len(pieces) for _, pieces in sums], [result.shape for result in results])
-        arguments = (right, *(piece for _, pieces in sums for piece in pieces))
-        joined.update((each, None) for each, _ in sums)
+        pieces = [piece for _, pieces in sums for piece in pieces]
+        left = [value for value in dict.fromkeys(pieces) if value in alone and alone[value] not in joined]
+        totals = {pieces.index(value): alone[value] for value in left}
+        every = [*(each for each, _ in sums), *totals.values()]
+        results = tuple(each.results[0] for each in every)
+        operation = Sums([len(pieces) for _, pieces in sums], list(totals), [result.shape for result in results])
+        joined.update((each, None) for each in every)
         last = sums[-1][0]
-        joined[last] = Instruction(Kind.OTHER, operation, arguments, {}, results, last.source)
+        joined[last] = Instruction(Kind.OTHER, operation, (right, *pieces), {}, results, last.source)
     joined.update((each, batched) for each in program.instructions if (batched := _batched_sum(each, makers)))
     kept = [joined.get(each, each) for each in program.instructions]
     return [each for each in kept if each is not None]
