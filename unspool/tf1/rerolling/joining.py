@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 import torch
 
-from unspool.engine import StrictError, strict
-from unspool.layers.steps import Showing
-from unspool.structure import flatten, unflatten_as
 from unspool.tf1.dtypes import DType
 from unspool.tf1.graph import Operation
-from unspool.tf1.rnn.chains import CellCall, Order, in_order
-from unspool.tf1.rnn.running import Looped
+from unspool.tf1.rerolling.chains import CellCall
+from unspool.tf1.rerolling.loop import Loop, stacked
+from unspool.tf1.rerolling.order import Order, in_order
 from unspool.tf1.shapes import Dims
 from unspool.tf1.tensor import Tensor
-
-if TYPE_CHECKING:
-    from unspool.tf1.session import Run
 
 
 class Rewrite:
@@ -33,41 +27,79 @@ class Rewrite:
         watched: Collection[Tensor],
     ) -> None:
         self._operations = dict.fromkeys(operations)
-        self._wanted, self._fed, self._watched = wanted, fed, watched
+        self.fed = fed
+        self._wanted, self._watched = wanted, watched
         self._instead: dict[Operation, Operation] = {}
+
+    @property
+    def operations(self) -> Collection[Operation]:
+        """All of them; some may no longer be needed."""
+        return self._operations.keys()
 
     def ordered(self) -> Order:
         """What is needed, in an order in which it can run."""
-        return in_order(self._operations, self._wanted, self._fed, self._instead)
+        return in_order(self._operations, self._wanted, self.fed, self._instead)
 
     def join(self, operations: Sequence[Operation]) -> None:
         """Has a loop in the place of calls, each of which starts from the state that the last one left."""
         calls: list[CellCall] = [each.call for each in operations]
-        for each in operations:
-            del self._operations[each]
-        read = self._read()
+        self.remove(operations)
+        read = self.read()
         shows = any(each in read for call in calls[:-1] for each in call.ends)
-        sequences = [self._sequence(column) for column in zip(*(call.reads for call in calls), strict=True)]
+        sequences = [self.sequence(column) for column in zip(*(call.reads for call in calls), strict=True)]
         columns = list(zip(*((*call.puts_out, *(call.ends if shows else ())) for call in calls), strict=True))
-        kinds: list[tuple[DType, Dims]] = [(column[0].dtype, None) for column in columns]
         inputs = [*sequences, *calls[0].starts, *calls[0].late]
-        made = self._add(operations[-1], Loop(calls, shows=shows), inputs, kinds, takes_run=True)
-        stacked, made.outputs = made.outputs, (*made.outputs, *calls[-1].ends)
+        self.put_loop(operations, Loop(calls, shows=shows), inputs, columns, calls[-1].ends)
+
+    def remove(self, operations: Iterable[Operation]) -> None:
+        """Takes operations away, whose outputs a loop will compute."""
+        for each in operations:
+            self._operations.pop(each, None)
+
+    def keep(self, operation: Operation) -> None:
+        """Has an operation again that was removed."""
+        self._operations[operation] = None
+
+    def put_loop(
+        self,
+        operations: Sequence[Operation],
+        function: Callable[..., Any],
+        inputs: Sequence[Tensor],
+        columns: Sequence[tuple[Tensor, ...]],
+        ends: Sequence[Tensor],
+    ) -> None:
+        """Adds a loop.
+
+        Args:
+            operations: in whose place it is, the last of them last.
+            function: takes the run and the inputs to a sequence for each of the columns, and to what is at the end.
+            inputs: what it reads.
+            columns: for each of its outputs, the tensors of all steps.
+            ends: what it has computed at the end of the last step.
+        """
+        kinds: list[tuple[DType, Dims]] = [(column[0].dtype, None) for column in columns]
+        made = self._add(operations[-1], function, inputs, kinds, takes_run=True)
+        stacked, made.outputs = made.outputs, (*made.outputs, *ends)
         made.control_inputs = tuple(dict.fromkeys(first for each in operations for first in each.control_inputs))
-        self._instead.update(dict.fromkeys(operations, made))
+        self._instead.update((each, made) for each in operations if each not in self._operations)
+        there = self.made()
         for whole, column in zip(stacked, columns, strict=True):
             self._rejoin(whole, column)
-            self._take_apart(whole, column, self._read().difference(calls[-1].ends))
+            self._take_apart(whole, column, self.read() - there)
 
-    def _read(self) -> set[Tensor]:
+    def made(self) -> set[Tensor]:
+        """What operations compute."""
+        return {output for each in self._operations for output in each.outputs}
+
+    def read(self) -> set[Tensor]:
         """What somebody reads."""
         inputs = {each for operation in self._operations for each in operation.inputs}
         return inputs.union(each for each in self._wanted if isinstance(each, Tensor))
 
-    def _sequence(self, steps: Sequence[Tensor]) -> Tensor:
+    def sequence(self, steps: Sequence[Tensor]) -> Tensor:
         """The tensor that has these along its first axis."""
         source = None if any(map(self._must_stay, steps)) else self._source(steps)
-        function, inputs = (_stacked, steps) if source is None else (_view(*source[1:]), source[:1])
+        function, inputs = (stacked, steps) if source is None else (_view(*source[1:]), source[:1])
         return self._add(steps[-1].op, function, inputs, [(steps[0].dtype, None)]).outputs[0]
 
     def _source(self, steps: Sequence[Tensor]) -> tuple[Tensor, int, slice, int] | None:
@@ -90,7 +122,7 @@ class Rewrite:
 
     def _must_stay(self, tensor: Tensor) -> bool:
         """Whether somebody could tell that a tensor is not computed: it is fed, a gradient is by it, or it waits."""
-        return tensor in self._fed or tensor in self._watched or bool(tensor.op.control_inputs)
+        return tensor in self.fed or tensor in self._watched or bool(tensor.op.control_inputs)
 
     def _rejoin(self, whole: Tensor, steps: tuple[Tensor, ...]) -> None:
         """Has those read the whole sequence that put its steps together again."""
@@ -123,61 +155,6 @@ class Rewrite:
         made.number, made.control_inputs = like.number, ()
         self._operations[made] = None
         return made
-
-
-class Loop:
-    """Runs calls as a loop of the engine; one by one where the engine has no plan for their cell.
-
-    Args:
-        calls: each starts from the state that the last one left.
-        shows: whether the state after every step is wanted, besides the outputs and the final state.
-    """
-
-    def __init__(self, calls: Sequence[CellCall], *, shows: bool) -> None:
-        self._count, self._shows, call = len(calls), shows, calls[0]
-        self._bound, self._inputs, self._state = call.bound, call.inputs, call.state
-        self._variables = call.bound.variables
-        self._fixed = call.bound.fixed
-        self._loop = Looped(call.puts_out[0].dtype, True, "rnn")
-        self._widths = len(call.reads), len(call.starts)
-        self._unplanned: WeakSet[Any] = WeakSet()
-        self._showing: WeakKeyDictionary[Any, Showing] = WeakKeyDictionary()
-
-    def __call__(self, run: Run, *values: Any) -> list[Any]:
-        """The outputs of all steps, the states if they are wanted, and the final state."""
-        for variable in self._variables:
-            run.state.value_of(variable)  # or an error that names it
-        first, last = self._widths[0], sum(self._widths)
-        sequences, state = values[:first], unflatten_as(self._state, values[first:last])
-        module = run.module(self._bound, values[last:])
-        if run.state not in self._unplanned and all(isinstance(each, torch.Tensor) for each in sequences):
-            try:
-                return self._looped(run, module, sequences, state)
-            except StrictError:
-                self._unplanned.add(run.state)
-            except (RuntimeError, ValueError, IndexError, TypeError):
-                pass  # the calls will tell
-        return self._called(module, sequences, state)
-
-    def _looped(self, run: Run, module: Any, sequences: Sequence[torch.Tensor], state: Any) -> list[Any]:
-        runs = module
-        if self._shows:
-            runs = self._showing.get(run.state) or self._showing.setdefault(run.state, Showing(module))
-        with strict():
-            outputs, end = self._loop(runs, unflatten_as(self._inputs, sequences), None, state, fixed=self._fixed)
-        return [*flatten(outputs), *flatten(end)]
-
-    def _called(self, module: Any, sequences: Sequence[Any], state: Any) -> list[Any]:
-        made: list[list[Any]] = []
-        for number in range(self._count):
-            output, state = module(unflatten_as(self._inputs, [each[number] for each in sequences]), state)
-            made.append([*flatten(output), *(flatten(state) if self._shows else ())])
-        return [*(_stacked(*each) for each in zip(*made, strict=True)), *flatten(state)]
-
-
-def _stacked(*steps: torch.Tensor) -> Any:
-    """One tensor of all steps; where they have different shapes, the steps as they are."""
-    return torch.stack(steps) if all(each.shape == steps[0].shape for each in steps) else list(steps)
 
 
 def _view(axis: int, part: slice, count: int) -> Callable[..., Any]:
