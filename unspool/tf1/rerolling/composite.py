@@ -14,7 +14,7 @@ from unspool.engine import Request, StrictError, entry, strict
 from unspool.profiling import profiled
 from unspool.sizes import UNKNOWN
 from unspool.structure import Containers
-from unspool.tf1.rerolling.loop import stacked
+from unspool.tf1.rerolling.sequences import stacked
 from unspool.tf1.rnn.modules import Bound, Sealed
 from unspool.tf1.tables import current_lookups, look_up
 from unspool.tf1.variables import Variable

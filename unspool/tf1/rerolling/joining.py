@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-import torch
-
 from unspool.tf1.dtypes import DType
 from unspool.tf1.graph import Operation
 from unspool.tf1.rerolling.chains import CellCall
-from unspool.tf1.rerolling.loop import Loop, stacked
+from unspool.tf1.rerolling.loop import Loop
 from unspool.tf1.rerolling.order import Order, in_order
+from unspool.tf1.rerolling.sequences import Cut, Together, one_step, some_steps, stacked
 from unspool.tf1.shapes import Dims
 from unspool.tf1.tensor import Tensor
 
@@ -99,11 +98,20 @@ class Rewrite:
     def sequence(self, steps: Sequence[Tensor]) -> Tensor:
         """The tensor that has these along its first axis."""
         source = None if any(map(self._must_stay, steps)) else self._source(steps)
-        function, inputs = (stacked, steps) if source is None else (_view(*source[1:]), source[:1])
-        return self._add(steps[-1].op, function, inputs, [(steps[0].dtype, None)]).outputs[0]
+        if source is None:
+            return self._add(steps[-1].op, stacked, steps, [(steps[0].dtype, None)]).outputs[0]
+        whole, cut = source
+        operation = steps[0].op
+        if operation.type != "Unpack" or operation not in self._operations or self.read().intersection(steps):
+            return self._add(steps[-1].op, cut.part, [whole], [(steps[0].dtype, None)]).outputs[0]
+        del self._operations[operation]  # nobody else reads these steps
+        made = self._instead[operation] = self._add(operation, cut, [whole], [(steps[0].dtype, None)])
+        sequence, others = made.outputs[0], operation.outputs
+        made.outputs = (sequence, *others[: cut.first], *others[cut.first + cut.length :])
+        return sequence
 
-    def _source(self, steps: Sequence[Tensor]) -> tuple[Tensor, int, slice, int] | None:
-        """The tensor that steps are slices of, one after the other, their axis, which they are, and of how many."""
+    def _source(self, steps: Sequence[Tensor]) -> tuple[Tensor, Cut] | None:
+        """The tensor that steps are slices of, one after the other, and which of its slices they are."""
         squeezed = all(each.op.type == "Squeeze" for each in steps)  # of a split, as it was before tf.unstack
         parts = [each.op.inputs[0] for each in steps] if squeezed else steps
         cut, first = parts[0].op, parts[0].index
@@ -118,17 +126,21 @@ class Rewrite:
             each is None or [k % len(dims) for k in each] != [axis] for each in gone
         ):
             return None
-        return cut.inputs[0], axis, slice(first, first + len(parts)), len(cut.outputs)
+        return cut.inputs[0], Cut(axis, first, len(parts), len(cut.outputs))
 
     def _must_stay(self, tensor: Tensor) -> bool:
         """Whether somebody could tell that a tensor is not computed: it is fed, a gradient is by it, or it waits."""
         return tensor in self.fed or tensor in self._watched or bool(tensor.op.control_inputs)
 
     def _rejoin(self, whole: Tensor, steps: tuple[Tensor, ...]) -> None:
-        """Has those read the whole sequence that put its steps together again."""
-        for reader in [each for each in self._operations if each.inputs == steps and each.type in _TOGETHER]:
+        """Has those read the whole sequence that put its steps together again, perhaps with others."""
+        for reader in [each for each in self._operations if steps[0] in each.inputs and Together.is_done_by(each)]:
+            first, last = reader.inputs.index(steps[0]), reader.inputs.index(steps[0]) + len(steps)
+            if reader.inputs[first:last] != steps:
+                continue
             del self._operations[reader]
-            made = self._add(reader, _TOGETHER[reader.type](reader.attributes["axis"]), [whole], ())
+            inputs = [*reader.inputs[:first], whole, *reader.inputs[last:]]
+            made = self._add(reader, Together.of(reader).with_sequence(first, last), inputs, ())
             made.outputs, made.control_inputs = reader.outputs, reader.control_inputs
             self._instead[reader] = made
 
@@ -136,10 +148,10 @@ class Rewrite:
         """Computes the steps of a sequence that somebody reads."""
         places = [place for place, each in enumerate(steps) if each in read]
         if len(places) > 2:
-            self._add(whole.op, _steps(places), [whole], ()).outputs = tuple(steps[each] for each in places)
+            self._add(whole.op, some_steps(places), [whole], ()).outputs = tuple(steps[each] for each in places)
         else:
             for place in places:
-                self._add(whole.op, _step(place), [whole], ()).outputs = (steps[place],)
+                self._add(whole.op, one_step(place), [whole], ()).outputs = (steps[place],)
 
     def _add(
         self,
@@ -155,43 +167,3 @@ class Rewrite:
         made.number, made.control_inputs = like.number, ()
         self._operations[made] = None
         return made
-
-
-def _view(axis: int, part: slice, count: int) -> Callable[..., Any]:
-    def compute(x: torch.Tensor) -> torch.Tensor:
-        if x.shape[axis] != count:
-            raise ValueError(f"there are {x.shape[axis]} slices along axis {axis}, but num is {count}")
-        steps = x.movedim(axis, 0)
-        return steps if part.stop - part.start == count else steps[part]
-
-    return compute
-
-
-def _step(place: int) -> Callable[..., Any]:
-    return lambda steps: steps[place]
-
-
-def _steps(places: Sequence[int]) -> Callable[..., Any]:
-    def compute(steps: Any) -> list[Any]:
-        each = steps.unbind(0) if isinstance(steps, torch.Tensor) else steps
-        return [each[place] for place in places]
-
-    return compute
-
-
-def _packed(axis: int) -> Callable[..., Any]:
-    return lambda steps: steps.movedim(0, axis) if isinstance(steps, torch.Tensor) else torch.stack(steps, axis)
-
-
-def _concatenated(axis: int) -> Callable[..., Any]:
-    def compute(steps: Any) -> torch.Tensor:
-        if not isinstance(steps, torch.Tensor):
-            return torch.cat(steps, axis)
-        where = axis % (steps.dim() - 1)
-        return steps.movedim(0, where).flatten(where, where + 1)
-
-    return compute
-
-
-_TOGETHER = {"Pack": _packed, "ConcatV2": _concatenated}
-"""What puts steps together, by the axis."""

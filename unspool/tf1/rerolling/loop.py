@@ -11,6 +11,7 @@ from unspool.engine import StrictError, strict
 from unspool.layers.steps import Showing
 from unspool.structure import flatten, unflatten_as
 from unspool.tf1.rerolling.chains import CellCall
+from unspool.tf1.rerolling.sequences import stacked
 from unspool.tf1.rnn.running import Looped
 
 if TYPE_CHECKING:
@@ -62,8 +63,3 @@ class Loop:
             output, state = module(unflatten_as(self._inputs, [each[number] for each in sequences]), state)
             made.append([*flatten(output), *(flatten(state) if self._shows else ())])
         return [*(stacked(*each) for each in zip(*made, strict=True)), *flatten(state)]
-
-
-def stacked(*steps: torch.Tensor) -> Any:
-    """One tensor of all steps; where they have different shapes, the steps as they are."""
-    return torch.stack(steps) if all(each.shape == steps[0].shape for each in steps) else list(steps)
