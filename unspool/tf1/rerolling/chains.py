@@ -122,7 +122,7 @@ def joined(
             search = Search(calls, order, alike := Alike(order.operations), {*fed, *watched})
             for period in search.periods(FEWEST):
                 roll(rewrite, period, alike)
-    return rewrite.ordered().operations
+    return rewrite.finished()
 
 
 def _is_fixed(operation: Operation, fed: Collection[Tensor], watched: Collection[Tensor]) -> bool:

@@ -14,6 +14,9 @@ from unspool.tf1.rerolling.sequences import Cut, Together, one_step, some_steps,
 from unspool.tf1.shapes import Dims
 from unspool.tf1.tensor import Tensor
 
+FEW = 2
+"""Slices of a tensor that are taken one by one rather than all at once."""
+
 
 class Rewrite:
     """Operations in which loops take the places of chains; see `chains.joined` for the arguments."""
@@ -38,6 +41,25 @@ class Rewrite:
     def ordered(self) -> Order:
         """What is needed, in an order in which it can run."""
         return in_order(self._operations, self._wanted, self.fed, self._instead)
+
+    def finished(self) -> list[Operation]:
+        """What is needed, in an order in which it can run; of what is unstacked, the slices that somebody reads."""
+        operations = self.ordered().operations
+        read = {each for operation in operations for each in operation.inputs}.union(self._wanted)
+        changed = False
+        for operation in operations:
+            wanted = [each for each in operation.outputs if each in read]
+            if operation.type != "Unpack" or operation.takes_run or not 0 < len(wanted) <= FEW < len(operation.outputs):
+                continue
+            if isinstance(operation.function, Cut) or operation in self._wanted or any(map(self._must_stay, wanted)):
+                continue
+            del self._operations[operation]
+            changed = True
+            for each in wanted:  # backward of each is a slice of zeros, that of all a stack of as many tensors
+                cut = Cut(operation.attributes["axis"], each.index, 1, len(operation.outputs))
+                self._instead[operation] = self._add(operation, cut.one, operation.inputs, ())
+                self._instead[operation].outputs = (each,)
+        return self.ordered().operations if changed else operations
 
     def join(self, operations: Sequence[Operation]) -> None:
         """Has a loop in the place of calls, each of which starts from the state that the last one left."""
@@ -147,7 +169,7 @@ class Rewrite:
     def _take_apart(self, whole: Tensor, steps: Sequence[Tensor], read: set[Tensor]) -> None:
         """Computes the steps of a sequence that somebody reads."""
         places = [place for place, each in enumerate(steps) if each in read]
-        if len(places) > 2:
+        if len(places) > FEW:
             self._add(whole.op, some_steps(places), [whole], ()).outputs = tuple(steps[each] for each in places)
         else:
             for place in places:

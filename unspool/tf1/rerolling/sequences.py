@@ -60,6 +60,10 @@ class Cut:
         steps = self._steps(x)
         return steps if self.length == self.count else steps[self.first : self.first + self.length]
 
+    def one(self, x: torch.Tensor) -> torch.Tensor:
+        """The first slice of the sequence."""
+        return self._steps(x)[self.first]
+
     def _steps(self, x: torch.Tensor) -> torch.Tensor:
         if x.shape[self.axis] != self.count:
             raise ValueError(f"there are {x.shape[self.axis]} slices along axis {self.axis}, but num is {self.count}")
@@ -104,11 +108,10 @@ class Together:
         if len(whole) < len(parts) or any(each.shape[1:] != whole[0].shape[1:] for each in whole):
             steps = [each for part, sequence in given for each in (part if sequence else [part])]
             return torch.stack(steps, self.axis) if self.stacks else torch.cat(steps, self.axis)
-        steps = whole[0] if len(whole) == 1 else torch.cat(whole)
-        if self.stacks:
-            return steps.movedim(0, self.axis)
-        where = self.axis % (steps.dim() - 1)
-        return steps.movedim(0, where).flatten(where, where + 1)
+        where = self.axis % (whole[0].dim() if self.stacks else whole[0].dim() - 1)
+        moved = [each.movedim(0, where) for each in whole]
+        steps = moved[0] if len(moved) == 1 else torch.cat(moved, where)
+        return steps if self.stacks else steps.flatten(where, where + 1)
 
 
 _TOGETHER = {"Pack": True, "ConcatV2": False}
