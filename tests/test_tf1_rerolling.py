@@ -213,7 +213,7 @@ def test_what_a_loop_cannot_compute_is_computed_as_it_was(loops: int, planned: b
 
 
 @pytest.mark.parametrize(
-    ("where", "fed", "loops"), [("logits", True, 2), ("logits", False, 1), ("output", True, 1), ("output", False, 1)]
+    ("where", "fed", "loops"), [("logits", True, 2), ("logits", False, 2), ("output", True, 1), ("output", False, 1)]
 )
 def test_what_is_fed_or_differentiated_by_in_the_middle_ends_a_loop(where: str, fed: bool, loops: int):
     def build() -> Model:

@@ -148,7 +148,8 @@ class _Gradient:
                 made.append(torch.zeros_like(x) if grad is None else grad)
                 continue
             each = [(places, next(remaining)) for places, _ in found]
-            parts = [(places, grad) for places, grad in each if grad is not None]
+            # A loop may have rows at its end that nobody has read.
+            parts = [(places, grad[: len(places)]) for places, grad in each if grad is not None]
             made.append(SlicedGradient(x, how, parts, passed=lookups.was_passed(x)))
         return made[0] if len(made) == 1 else made
 

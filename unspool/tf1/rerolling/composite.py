@@ -107,6 +107,7 @@ class Recipe:
         shown: the values that are its output; at the end the places of what is read of variables.
         new: the values that are the new state.
         readings: what is read of variables and has a gradient.
+        final: how many of the operations belong to the last step.
     """
 
     inputs: int
@@ -115,6 +116,7 @@ class Recipe:
     shown: tuple[int, ...]
     new: tuple[int, ...]
     readings: tuple[Reading, ...]
+    final: int
 
 
 class Composite(RNNCell):
@@ -144,20 +146,23 @@ class Composite(RNNCell):
 
     def forward(self, inputs: Values, state: Values) -> tuple[Values, Values]:
         """One step of a loop; what follows the inputs are zeros for rows that are read."""
-        count = self._recipe.value.inputs
-        return self._step(inputs[:count], state, inputs[count:])
-
-    def called(self, inputs: Values, state: Values) -> tuple[Values, Values]:
-        """One step by itself."""
-        return self._step(inputs, state, None)
-
-    def _step(self, inputs: Values, state: Values, zeros: Values | None) -> tuple[Values, Values]:
         recipe: Recipe = self._recipe.value
-        values = [*state, *inputs, *(getattr(self, name) for name in recipe.names)]
-        for part, reads, number in recipe.parts:
+        values = self._values(inputs[: recipe.inputs], state, recipe.parts, inputs[recipe.inputs :])
+        return tuple(values[each] for each in recipe.shown), tuple(values[each] for each in recipe.new)
+
+    def called(self, inputs: Values, state: Values, *, last: bool) -> tuple[Values, Values]:
+        """One step by itself; None for what the last step does not have."""
+        recipe: Recipe = self._recipe.value
+        values = self._values(inputs, state, recipe.parts[: recipe.final] if last else recipe.parts, None)
+        found = dict(enumerate(values))
+        return tuple(found.get(each) for each in recipe.shown), tuple(found.get(each) for each in recipe.new)
+
+    def _values(self, inputs: Values, state: Values, parts: Sequence[Any], zeros: Values | None) -> list[Any]:
+        values = [*state, *inputs, *(getattr(self, name) for name in self._recipe.value.names)]
+        for part, reads, number in parts:
             noise = _CALLS if zeros is None else None if number is None else zeros[number]
             values.extend(part(self, tuple(values[each] for each in reads), noise))
-        return tuple(values[each] for each in recipe.shown), tuple(values[each] for each in recipe.new)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,17 +214,26 @@ class Rolled:
     Args:
         ingredients: the cell.
         count: how many steps there are.
-        sequences: how many inputs it has, which are followed by the state, and by what the cell holds.
+        padded: for each of the sequences that it is given, whether it lacks the last step.
+        trimmed: for each of the sequences that it shows, whether it does.
+        ended: the numbers of those parts of the state that are there at the end.
     """
 
-    def __init__(self, ingredients: Ingredients, count: int, sequences: int) -> None:
-        self._ingredients, self._count, self._sequences = ingredients, count, sequences
-        self._hidden = len(ingredients.recipe.readings)
-        self._fixed = ingredients.fixed
+    def __init__(
+        self,
+        ingredients: Ingredients,
+        count: int,
+        *,
+        padded: Sequence[bool],
+        trimmed: Sequence[bool],
+        ended: Sequence[int],
+    ) -> None:
+        self._ingredients, self._count, self._fixed = ingredients, count, ingredients.fixed
+        self._padded, self._trimmed, self._ended = padded, trimmed, ended
 
     def __call__(self, run: Run, *values: Any) -> list[Any]:
         """What all steps show, and the final state."""
-        first, last = self._sequences, self._sequences + len(self._ingredients.recipe.new)
+        first, last = len(self._padded), len(self._padded) + len(self._ingredients.recipe.new)
         sequences, state = values[:first], values[first:last]
         cell = self._ingredients.composite(run, values[last:])
         unplanned: list[bool] = run.state.kept((self, "unplanned"), list)
@@ -233,29 +247,42 @@ class Rolled:
         return self._called(cell, sequences, state)
 
     def _looped(self, run: Run, cell: Composite, sequences: Values, state: Values) -> list[Any]:
-        rows, readings = len(state[0]), self._ingredients.recipe.readings
-        noise: list[torch.Tensor] = []
-        for variable, sizes in readings:
-            table = run.state.value_of(variable)
-            size = self._count * rows * int(torch.Size(sizes).numel())
-            noise.append(table.new_zeros(size, *table.shape[1:], requires_grad=torch.is_grad_enabled()))
-        shaped = [
-            each.view(self._count, rows, *sizes, *each.shape[1:])
-            for each, (_, sizes) in zip(noise, readings, strict=True)
-        ]
-        # The engine counts steps and rows by the first input.
-        steps = (*sequences, *shaped) or (state[0].new_zeros(()).expand(self._count, rows),)
+        readings = self._ingredients.recipe.readings
+        tables = [run.state.value_of(each.variable) for each in readings]
+        sizes = [(self._count, len(state[0]), *each.sizes) for each in readings]
+        noise = [_noise(table, each) for table, each in zip(tables, sizes, strict=True)]
+        pairs = zip(sequences, self._padded, strict=True)
+        given = [torch.cat([each, each[-1:].detach()]) if short else each for each, short in pairs]
+        given += [each.view(*size, *each.shape[1:]) for each, size in zip(noise, sizes, strict=True)]
+        if not given:  # the engine counts steps and rows by the first input
+            given = [state[0].new_zeros(()).expand(self._count, len(state[0]))]
         start_sequence(cell)
         with strict(), profiled("rnn"):
-            shown, end = entry.run(Request(cell, steps, None, state, None, fixed=self._fixed), "rnn")
-        for (variable, _), places, rows_read in zip(readings, shown[len(shown) - self._hidden :], noise, strict=True):
-            if rows_read.requires_grad:
-                current_lookups().add(run.state.value_of(variable), places.reshape(-1), rows_read)
-        return [*shown[: len(shown) - self._hidden], *end]
+            shown, end = entry.run(Request(cell, tuple(given), None, state, None, fixed=self._fixed), "rnn")
+        for table, rows, places in zip(tables, noise, shown[len(self._trimmed) :], strict=True):
+            if rows.requires_grad:
+                read = places[: self._count - 1] if self._is_turned else places
+                current_lookups().add(table, read.reshape(-1), rows)
+        pairs = zip(shown, self._trimmed, strict=False)
+        return [*(each[:-1] if short else each for each, short in pairs), *(end[each] for each in self._ended)]
+
+    @property
+    def _is_turned(self) -> bool:
+        recipe = self._ingredients.recipe
+        return recipe.final < len(recipe.parts)
 
     def _called(self, cell: Composite, sequences: Values, state: Values) -> list[Any]:
         made: list[Values] = []
         for number in range(self._count):
-            shown, state = cell.called(tuple(each[number] for each in sequences), state)
-            made.append(shown[: len(shown) - self._hidden])
-        return [*(stacked(*each) for each in zip(*made, strict=True)), *state]
+            last = number == self._count - 1
+            pairs = zip(sequences, self._padded, strict=True)
+            inputs = tuple(None if last and short else each[number] for each, short in pairs)
+            shown, state = cell.called(inputs, state, last=last)
+            made.append(shown[: len(self._trimmed)])
+        columns = [[each for each in column if each is not None] for column in zip(*made, strict=True)]
+        return [*(stacked(*each) for each in columns), *(state[each] for each in self._ended)]
+
+
+def _noise(table: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """Zeros for so many rows of a table."""
+    return table.new_zeros(torch.Size(sizes).numel(), *table.shape[1:], requires_grad=torch.is_grad_enabled())

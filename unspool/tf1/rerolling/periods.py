@@ -79,11 +79,15 @@ class Period:
         template: what they have in common.
         steps: these.
         opened: whether the first of them reads something else in the place of a last step.
+        turned: whether steps begin with their call, and the last one ends with it.
+        short: the numbers of what is given to all steps but the last.
     """
 
     template: Template
     steps: list[Step]
     opened: bool = False
+    turned: bool = False
+    short: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -141,8 +145,11 @@ class Search:
             number += 1
         if template is None:
             return Period(Template((), (), ()), []), start + 1
-        opening = self._opening(number - len(steps) - 1, template, steps[0])
-        return (Period(template, steps) if opening is None else Period(template, [opening, *steps], True)), number
+        before_all = number - len(steps) - 1
+        opening = self._opening(before_all, template)
+        if opening is not None:
+            return Period(template, [opening, *steps], opened=True), number
+        return self._turned(before_all, Period(template, steps)) or Period(template, steps), number
 
     def _step(self, number: int, start: int, before: Mapping[Operation, int]) -> tuple[Template, Step] | None:
         """What the step of a call is, if all before the call `start` is around it; None if it can be no step."""
@@ -182,10 +189,8 @@ class Search:
         kinds = tuple(kind(each) for each in given.values())
         return Template(functions, sources, kinds), Step(operations, list(given.values()), last)
 
-    def _opening(self, number: int, template: Template, after: Step) -> Step | None:
+    def _opening(self, number: int, template: Template) -> Step | None:
         """A call as the first of the steps, which may read anything in the place of a last step; None if it cannot."""
-        if number < 0:
-            return None
         operations: dict[int, Operation] = {len(template.functions) - 1: self.calls[number]}
         given: dict[int, Tensor] = {}
         last: dict[Last, Tensor] = {}
@@ -214,6 +219,66 @@ class Search:
             return None
         return Step([operations[each] for each in range(len(operations))], [given[k] for k in range(len(given))], last)
 
+    def _turned(self, number: int, period: Period) -> Period | None:
+        """The steps of a period, each from its call to the next, with a call before them as the first; None if not so.
+
+        What that call reads is where the loop starts, whoever has computed it.
+        """
+        call, template, first = self.calls[number], period.template, period.steps[0]
+        piece = len(template.functions) - 1
+        like = first.operations[piece]
+        same = self.alike.function(call) == template.functions[piece]
+        if not piece or not same or not self._may_repeat(call, number) or _kinds(call) != _kinds(like):
+            return None
+        numbers: dict[tuple[bool, int], int] = {}
+        given: dict[int, Tensor] = {}
+        starts: dict[Last, Tensor] = {}
+
+        def started(read: Last, tensor: Tensor) -> Source:
+            starts.setdefault(read, tensor)
+            fits.append(starts[read] is tensor)
+            return read
+
+        def of_call(tensor: Tensor, source: Source) -> Source:
+            if isinstance(source, Made):
+                return started(Last(source.place + 1, source.output, kind(tensor)), tensor)
+            if isinstance(source, Last):
+                fits.append(source.place == CALL)
+                return started(Last(0, source.output, source.kind), tensor)
+            fits.append(self.alike.value(given.setdefault(source.number, tensor)) == self.alike.value(tensor))
+            return Given(numbers.setdefault((True, source.number), len(numbers)))
+
+        def of_piece(source: Source) -> Source:
+            if isinstance(source, Made):
+                return Made(source.place + 1, source.output)
+            if isinstance(source, Given):
+                return Given(numbers.setdefault((False, source.number), len(numbers)))
+            if source.place == CALL:
+                return Made(0, source.output)
+            return started(Last(source.place + 1, source.output, source.kind), first.last[source])
+
+        fits: list[bool] = []
+        sources = [tuple(map(of_call, call.inputs, template.sources[piece]))]
+        sources += [tuple(map(of_piece, each)) for each in template.sources[:piece]]
+        if not all(fits):
+            return None
+        steps: list[Step] = []
+        for place in range(len(period.steps) + 1):
+            own = period.steps[place - 1].given if place else given
+            following = period.steps[min(place, len(period.steps) - 1)]
+            calls = period.steps[place - 1].operations[piece:] if place else [call]
+            steps.append(
+                Step(
+                    [*calls, *(following.operations[:piece] if place < len(period.steps) else ())],
+                    [own[number] if of_call else following.given[number] for of_call, number in numbers],
+                    {} if place else starts,
+                )
+            )
+        kinds = tuple(kind(each) for each in steps[0].given)
+        functions = (template.functions[piece], *template.functions[:piece])
+        short = frozenset(place for (of_call, _), place in numbers.items() if not of_call)
+        return Period(Template(functions, tuple(sources), kinds), steps, turned=True, short=short)
+
     def _may_repeat(self, operation: Operation, start: int) -> bool:
         """Whether a loop may run it, which begins with the call `start`."""
         waits = [self.order.instead.get(each, each) for each in operation.control_inputs]
@@ -222,3 +287,7 @@ class Search:
             and not any(each in self.fixed for each in operation.outputs)
             and not any(self._levels.get(each, -1) >= start for each in waits)
         )
+
+
+def _kinds(operation: Operation) -> list[object]:
+    return [kind(each) for each in operation.inputs]

@@ -29,34 +29,34 @@ def roll(rewrite: Rewrite, period: Period, alike: Alike) -> None:
     read = rewrite.read()
     _keep(rewrite, period, cell, read)
     read = rewrite.read() - rewrite.made()
-    ends = [cell.tensor(len(steps) - 1, each) for each in cell.carries]
-    columns = [(place, output) for place, each in enumerate(steps[0].operations) for output in range(len(each.outputs))]
-    shown: list[tuple[int, int]] = []
-    for column in columns:
-        wanted = [each in read for each in cell.column(*column)]
-        if any(wanted[:-1]) or (wanted[-1] and cell.tensor(len(steps) - 1, Made(*column)) not in ends):
-            shown.append(column)
-    shown = shown or [(len(steps[0].operations) - 1, 0)]
-    sequences = [rewrite.sequence([step.given[each] for step in steps]) for each in cell.sequences]
+    final = steps[-1].operations
+    ended = [k for k, each in enumerate(cell.carries) if each.place < len(final)]
+    ends = [cell.tensor(len(steps) - 1, cell.carries[each]) for each in ended]
+    shown = cell.shown(read.difference(ends))
+    sequences = [
+        rewrite.sequence([step.given[each] for step in (steps[:-1] if each in period.short else steps)])
+        for each in cell.sequences
+    ]
     ingredients, held = cell.ingredients(shown)
-    starts = [steps[0].last[each] for each in cell.carries]
-    rewrite.put_loop(
-        operations,
-        Rolled(ingredients, len(steps), len(sequences)),
-        [*sequences, *starts, *held],
-        [cell.column(*each) for each in shown],
-        ends,
+    rolled = Rolled(
+        ingredients,
+        len(steps),
+        padded=[each in period.short for each in cell.sequences],
+        trimmed=[place >= len(final) for place, _ in shown],
+        ended=ended,
     )
+    starts = [steps[0].last[each] for each in cell.carries]
+    columns = [cell.column(*each) for each in shown]
+    rewrite.put_loop(operations, rolled, [*sequences, *starts, *held], columns, ends)
 
 
 def _keep(rewrite: Rewrite, period: Period, cell: _Cell, read: set[Tensor]) -> None:
     """Keeps the operations that somebody needs the outputs of, which a loop does not show."""
     for number in reversed(range(len(period.steps))):
         opens = period.opened and number == 0
-        for place in reversed(range(len(period.template.functions) - 1)):
-            operation = period.steps[number].operations[place]
+        for operation in reversed(period.steps[number].operations):
             wanted = [each for each in operation.outputs if each in read]
-            if wanted and (opens or not all(cell.has_rows(each) for each in wanted)):
+            if wanted and operation not in cell.calls and (opens or not all(map(cell.has_rows, wanted))):
                 rewrite.keep(operation)
                 read.update(operation.inputs)
 
@@ -69,8 +69,12 @@ class _Cell:
 
     def __init__(self, rewrite: Rewrite, period: Period, alike: Alike) -> None:
         self._rewrite, self._steps, self._template = rewrite, period.steps, period.template
-        self._operations = period.steps[-1].operations
-        self.carries = list(period.steps[-1].last)
+        self._whole = period.steps[0] if period.turned else period.steps[-1]
+        """A step that has everything."""
+        self._operations = self._whole.operations
+        self._call = 0 if period.turned else len(self._operations) - 1
+        self.calls = {each.operations[self._call] for each in period.steps}
+        self.carries = list(self._whole.last)
         given = [{alike.value(step.given[k]) for step in period.steps} for k in range(len(period.template.given))]
         self.sequences = [number for number, values in enumerate(given) if len(values) > 1]
         """The numbers of what is given anew at every step."""
@@ -78,22 +82,21 @@ class _Cell:
         used = dict.fromkeys(each.number for each in read if isinstance(each, Given))
         self._held = [each for each in used if each not in self.sequences]
         """The numbers of what is given once."""
-        self._rows = self.tensor(-1, self.carries[0]).dims[:1] if self.carries else None  # pyright: ignore[reportOptionalSubscript]
 
     def can_be_one(self) -> bool:
         """Whether there is something to carry, all inputs have rows, and nothing that cells need changes."""
-        changing = [self._steps[-1].given[each] for each in self.sequences]
+        changing = [self._whole.given[each] for each in self.sequences]
         lookups = [each for each in self._operations if each.type == LOOKUP]
         return (
             bool(self.carries)
-            and all(map(self.has_rows, [*self._steps[-1].last.values(), *changing]))
+            and all(map(self.has_rows, [*self._whole.last.values(), *changing]))
             and all(self._needs(place) is not None for place in range(len(self._operations)))
             and all(None not in (each.inputs[1].dims or (None,))[1:] for each in lookups)
         )
 
     def has_rows(self, tensor: Tensor) -> bool:
         """Whether a tensor seems to have a row for each of the batch."""
-        first = self._steps[-1].last[self.carries[0]].dims
+        first = self._whole.last[self.carries[0]].dims
         if not first or not tensor.dims:
             return False
         return None in (first[0], tensor.dims[0]) or first[0] == tensor.dims[0]
@@ -103,8 +106,14 @@ class _Cell:
         return self._steps[number].operations[source.place].outputs[source.output]
 
     def column(self, place: int, output: int) -> tuple[Tensor, ...]:
-        """The same of all steps."""
-        return tuple(each.operations[place].outputs[output] for each in self._steps)
+        """The same of all steps that have it."""
+        steps = [each.operations for each in self._steps if place < len(each.operations)]
+        return tuple(each[place].outputs[output] for each in steps)
+
+    def shown(self, read: set[Tensor]) -> list[tuple[int, int]]:
+        """What a loop has to show of every step, since somebody reads it: something at least."""
+        pairs = [(place, each.index) for place, operation in enumerate(self._operations) for each in operation.outputs]
+        return [each for each in pairs if not read.isdisjoint(self.column(*each))] or [(self._call, 0)]
 
     def ingredients(self, shown: Sequence[tuple[int, int]]) -> tuple[Ingredients, list[Tensor]]:
         """What the cell is made of, and what it is given in a run."""
@@ -112,7 +121,7 @@ class _Cell:
         constants: dict[str, Any] = {}
         outside: dict[str, Tensor] = {}
         for number in self._held:
-            name, tensor = f"held_{number}", self._steps[-1].given[number]
+            name, tensor = f"held_{number}", self._whole.given[number]
             if tensor in self._rewrite.fed or (tensor.op.type != VARIABLE and tensor.op.constant is None):
                 outside[name] = tensor
             elif tensor.op.type == VARIABLE:
@@ -170,6 +179,7 @@ class _Cell:
             (*(where(Made(*each)) for each in shown), *noted),
             tuple(bases[each.place] + each.output for each in self.carries),
             tuple(readings),
+            len(self._steps[-1].operations),
         )
 
     def _part(self, place: int, operation: Operation) -> Part:
@@ -182,7 +192,7 @@ class _Cell:
     def _reached(self, shown: Sequence[tuple[int, int]]) -> set[int]:
         """The places of operations that gradients of a step's results come to."""
         count = len(self._operations)
-        found = {count - 1, *(place for place, _ in shown), *(each.place % count for each in self.carries)}
+        found = {self._call, *(place for place, _ in shown), *(each.place % count for each in self.carries)}
         for place in reversed(range(count)):
             operation = self._operations[place]
             if place in found and operation.type not in STOPS:
@@ -201,4 +211,4 @@ class _Cell:
         rest = sources[len(self._own(place, sources)) :]
         if any(not isinstance(each, Given) or each.number in self.sequences for each in rest):
             return None
-        return [self._steps[-1].given[each.number] for each in rest if isinstance(each, Given)]
+        return [self._whole.given[each.number] for each in rest if isinstance(each, Given)]
