@@ -17,7 +17,7 @@ from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.internals.device_lib import DeviceAttributes, session_devices
 from unspool.tf1.program import Program
-from unspool.tf1.rnn.chains import joined
+from unspool.tf1.rerolling.chains import joined
 from unspool.tf1.sparse.tensor import SparseTensor, SparseTensorValue
 from unspool.tf1.string_values import Strings
 from unspool.tf1.tables import noting_lookups

@@ -17,7 +17,7 @@ from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape, zeros
-from unspool.tf1.rnn.chains import CellCall, noted
+from unspool.tf1.rerolling.chains import CellCall, noted
 from unspool.tf1.rnn.modules import Bound, Late, Naming, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, cell_scope, get_variable, variable_scope
 from unspool.tf1.shapes import TensorShape
