@@ -224,6 +224,11 @@ def as_sizes(shape: Any) -> Tensor:
     return as_tensor(entries if entries else np.zeros(0, np.int32))
 
 
+def ints(sizes: Any) -> list[int]:
+    """The numbers of a tensor of sizes; in a step, which has no values when it is traced, they are a list already."""
+    return sizes.tolist() if isinstance(sizes, torch.Tensor) else list(sizes)
+
+
 def as_axis(axis: Any) -> int | Tensor:
     """An axis: a number, if it is known when the graph is built, or else a tensor."""
     if not isinstance(axis, Operators):

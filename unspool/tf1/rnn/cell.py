@@ -20,6 +20,7 @@ from unspool.tf1.ops.array import shape, zeros
 from unspool.tf1.rnn.chains import CellCall, noted
 from unspool.tf1.rnn.modules import Bound, Late, Naming, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, cell_scope, get_variable, variable_scope
+from unspool.tf1.seeds import seeded
 from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tables import together, whole
 from unspool.tf1.tensor import Operators, Tensor
@@ -229,7 +230,8 @@ class ModuleCell(RNNCell):
         )
         operation = as_flow(flatten(made)[0]).op
         output, after = made
-        noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
+        if not bound.draws:  # which a loop in the place of calls would not seed
+            noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
         return made
 
 
@@ -284,6 +286,7 @@ def run_module(
     leaves = [as_flow(leaf) for leaf in flatten(arguments) if leaf is not None]
     around = [bound.inputs for bound in bounds]
     variables = list(dict.fromkeys(each for bound in bounds for each in bound.variables))
+    draws = [each for bound in bounds for each in bound.draws]
 
     given, made = Containers(arguments), Containers(results)
     there = [leaf is not None for leaf in flatten(arguments)]
@@ -297,7 +300,8 @@ def run_module(
             modules.append(run.module(bound, rest[: len(needed)]))
             rest = rest[len(needed) :]
         filled = given.fill([next(remaining) if each else None for each in there])
-        found = made.leaves(function(modules, run, *filled) if takes_run else function(modules, *filled))
+        with seeded(run, draws):
+            found = made.leaves(function(modules, run, *filled) if takes_run else function(modules, *filled))
         return found[0] if len(found) == 1 else found
 
     outputs = [(leaf.dtype, () if isinstance(leaf, TensorArray) else leaf.dims) for leaf in flatten(results)]
