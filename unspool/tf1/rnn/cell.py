@@ -17,6 +17,7 @@ from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape, zeros
+from unspool.tf1.rnn.callbacks import CALLED, as_callback, trace_callbacks
 from unspool.tf1.rnn.chains import CellCall, noted
 from unspool.tf1.rnn.modules import Bound, Late, Naming, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, cell_scope, get_variable, variable_scope
@@ -179,7 +180,7 @@ class ModuleCell(RNNCell):
         for name, value in bound.arguments.items():
             if isinstance(value, Operators):
                 late.append((name, as_tensor(value)))
-            bound.arguments[name] = _as_argument(value, inner)
+            bound.arguments[name] = as_callback(value) if name in CALLED else _as_argument(value, inner)
         self.module: Any = self.kind(*bound.args, **bound.kwargs)
         own = [Late(self.module, [tensor], _setter(name)) for name, tensor in late]
         names = [*(each for bound in inner for each in bound.names), Naming(self.module, self.reuse, self._numbered)]
@@ -338,6 +339,10 @@ def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None
     """
     bound = module_of(cell)
     bound.build(inputs, state, scope)
+    leaves = [leaf for leaf in flatten((inputs, state)) if not isinstance(leaf, TensorArray)]
+    rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
+    kinds = (leaf.dtype.torch for leaf in leaves if leaf.dtype.is_floating)
+    trace_callbacks(bound.module, rows, next(kinds, torch.float32))
     if isinstance(bound.module, Traced) and not any_output and not bound.module.puts_out_what_it_says():
         raise ValueError(
             f"the cell's output is {describe(bound.module.output)}, but its output_size is {cell.output_size!r}"
