@@ -220,7 +220,7 @@ class ModuleCell(RNNCell):
 
     def __call__(self, inputs: Structure, state: Structure, scope: Any = None) -> tuple[Structure, Structure]:
         """One step, building the cell first if it is new."""
-        inputs, state = (map_structure(as_leaf, each) for each in (inputs, _packed(self.state_size, state)))
+        inputs, state = (map_structure(as_leaf, each) for each in (inputs, packed(self.state_size, state)))
         bound = bound_cell(self, inputs, state, scope)
         leaves = [leaf for leaf in flatten((inputs, state)) if not isinstance(leaf, TensorArray)]
         rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
@@ -242,12 +242,12 @@ class LayerCell(ModuleCell):
     _numbered = True
 
 
-def _packed(sizes: Any, state: Any) -> Structure:
-    """The state in the cell's namedtuples: programs write `(c, h)` for an `LSTMStateTuple`, and TensorFlow takes it."""
+def packed(sizes: Any, state: Any) -> Structure:
+    """The state in the cell's tuples: programs write `(c, h)` for an `LSTMStateTuple`, and TensorFlow takes it."""
     if not isinstance(sizes, tuple) or not isinstance(state, list | tuple) or len(sizes) != len(state):  # pyright: ignore[reportUnknownArgumentType]
         return state  # pyright: ignore[reportUnknownVariableType]
-    parts = [_packed(size, each) for size, each in zip(sizes, state, strict=True)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    kind: Any = type(sizes) if hasattr(sizes, "_fields") and not hasattr(state, "_fields") else type(state)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    parts = [packed(size, each) for size, each in zip(sizes, state, strict=True)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    kind: Any = type(state) if hasattr(state, "_fields") else type(sizes)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
