@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.tf1.data.dataset import Dataset, TextLineDataset, TFRecordDataset
+from unspool.tf1.data.dataset import Dataset
+from unspool.tf1.data.files import TextLineDataset, TFRecordDataset
 from unspool.tf1.data.experimental import (
     batch_and_drop_remainder,
     bucket_by_sequence_length,
