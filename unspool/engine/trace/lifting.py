@@ -27,6 +27,9 @@ class Lifted:
         self.stand_ins = StandIns({id(each): weights[name] for name, each in own.items() if name in weights})
         by_name = {name for name, each in _registered(cell).items() if each is reached.get(name, each)}
         by_name -= _of_recurrent_layers(cell)
+        # A module that is in two places is given its weights in one: what was there before is kept once for each name.
+        paths = {path for path, _ in _modules(cell)}
+        by_name = {name for name in by_name if name.rpartition(".")[0] in paths}
         self._weights = {name: weight for name, weight in weights.items() if name in by_name}
         self.output: Structure = None
 
