@@ -51,7 +51,7 @@ def test_blocks_of_whole_rows_equal_the_plain_loop(name: str) -> None:
     with emulated(Emulated(seed=len(name)), Tiling(rows=2, warps=2)) as emitter:
         assert reasons(own, inputs, lengths, state, dtype) == {None}
         check(own, dtype, lengths, inputs, state)
-        assert emitter.machine.launches == 2
+        assert emitter.emulated.launches == 2
 
 
 def test_convolutions_of_drawn_geometries_are_torchs() -> None:
@@ -128,8 +128,8 @@ def test_halves_are_as_near_to_float64_as_their_rounding(name: str, dtype: torch
     wide = torch.float64
     exact = [wanting_gradients(map_structure(lambda leaf: leaf.to(wide), each)) for each in (inputs, state)]
     expected = results(plain_loop, copy.deepcopy(own).to(wide), wide, LENGTHS, *exact)
-    # A number is rounded to 8 or 11 bits wherever it is stored: a few times from the first step to the last.
-    limit = {torch.bfloat16: 1.5e-2, torch.float16: 2e-3}[dtype]
+    # A number is rounded to 8 or 11 bits where it leaves a kernel: a few times from the first step to the last.
+    limit = {torch.bfloat16: 1e-2, torch.float16: 1.5e-3}[dtype]
     for key, value in expected.items():
         off = (found[key].to(wide) - value).norm() / value.norm()
         assert off < limit, f"{key} differs by {off}"
@@ -161,7 +161,7 @@ def test_a_block_may_have_more_rows_than_a_tile_of_tensor_cores() -> None:
     own, inputs, state = problem("gru", torch.float32, batch=18)
     with emulated(tiling=Tiling(Units(UNITS, 16), rows=16, warps=4)) as emitter:
         check(own, torch.float32, [4, 0, 2, *[3] * 15], inputs, state)
-        assert emitter.machine.launches == 2
+        assert emitter.emulated.launches == 2
 
 
 def test_rows_that_do_not_fit_at_once_run_one_after_another() -> None:
@@ -169,7 +169,7 @@ def test_rows_that_do_not_fit_at_once_run_one_after_another() -> None:
     lengths = [4, 0, 2, *[3] * 15]
     with emulated(Emulated(blocks=2), DIVIDED) as emitter:
         check(own, torch.float32, lengths, inputs, state)
-        assert emitter.machine.launches == 6  # forward and backward, eight rows a launch
+        assert emitter.emulated.launches == 6  # forward and backward, eight rows a launch
 
 
 def test_blocks_that_do_not_fit_are_refused() -> None:

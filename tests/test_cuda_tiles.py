@@ -146,6 +146,16 @@ def test_kernels_of_all_kinds_of_statements_compile(name: str) -> None:
         binary(KernelText(lower(core), Tiling(rows=2, warps=2)), "sm_80")
 
 
+def test_kernels_beside_a_core_compile() -> None:
+    own, dtype, inputs, state = shared("layer_norm_lstm")
+    with emulated(tiling=Tiling(rows=2, warps=2)) as emitter:
+        explain(own, inputs, None, state, dtype)
+    assert emitter.beside
+    for core in emitter.beside:
+        assert not core.carried
+        binary(KernelText(lower(core), Tiling(rows=2, warps=2)), "sm_80")
+
+
 @pytest.mark.parametrize(("rows", "units", "which"), [(64, 512, 0), (16, 768, 0), (64, 256, 1), (16, 1024, 1)])
 def test_kernels_have_the_registers_that_the_model_says(rows: int, units: int, which: int) -> None:
     each, height, warps, _ = MEASURED[rows, units][which]

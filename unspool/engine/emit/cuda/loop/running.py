@@ -57,28 +57,32 @@ class CudaLoop:
         core: what to run.
         machine: what runs kernels.
         tiling: how to divide it; by cost if None.
+        rounds: whether halves are rounded after every operation.
 
     Raises:
         CannotEmitError: if the core has no such form.
     """
 
-    def __init__(self, core: Core, machine: Machine, tiling: Tiling | None = None) -> None:
+    def __init__(self, core: Core, machine: Machine, tiling: Tiling | None = None, *, rounds: bool = False) -> None:
         self.core, self._machine, self._tiling = core, machine, tiling
-        self._lowered = lower(core)
+        self._lowered = lower(core, rounds=rounds)
         self._texts: dict[tuple[int, Limits], KernelText] = {}
         self._kernels: dict[Tiling, Kernel] = {}
         self._lock = threading.Lock()
         self._trouble: Tensor | None = None
         self._first = self._text_for(1)
         self.source = self._first.body
+        self.beside: list[CudaLoop] = []
+        """What has to be compiled too before it can run."""
 
     def wait(self) -> None:
-        """Compiles it.
+        """Compiles it, and what is beside it.
 
         Raises:
             CannotEmitError: if it cannot be.
         """
-        self._kernel(self._first)
+        for each in (self, *self.beside):
+            each._kernel(each._first)
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """The core's `shared` values; matrices are packed once it is known how many rows there are."""

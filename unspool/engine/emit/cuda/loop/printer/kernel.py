@@ -88,7 +88,7 @@ class KernelText:
         loop = f"unspool::Step step(chunk, 0, first, {rows});\n{read}"
         loop += "for (int64_t k = 0; k < chunk.steps; k++) {\n"
         loop += f"  const unspool::Step next(chunk, k + 1 < chunk.steps ? k + 1 : k, first, {rows});\n"
-        skipped = read.replace("(step)", "(next)")
+        skipped = "".join(f"if (k + 1 < chunk.steps) {name}(next);\n" for name in readers)
         body = f"if (step.rows > 0) {{\n{indent(step, '  ')}}}" + (
             f" else {{\n{indent(skipped, '  ')}}}" if read else ""
         )
@@ -116,7 +116,7 @@ class KernelText:
             text += f"  const int own = item < {most} ? item : 0;\n"
             to = f"{self.places.words(buffer)} + (chunk.total + first + own / {share}) * {buffer.size}"
             place = self._whole_index(buffer, f"own % {share}")
-            text += f"  unspool::post({to} + {place}, {name}_own[own], item < mine * {share});\n}}\n"
+            text += f"  unspool::post({to} + {place}, {kind}({name}_own[own]), item < mine * {share});\n}}\n"
         return text
 
     def _leave(self, buffer: Buffer) -> str:
@@ -149,7 +149,7 @@ class KernelText:
                     if printer.name:
                         early += printer.early()
                         readers.append(printer.name)
-                        text += f"{printer.name}(next);\n"
+                        text += f"if (k + 1 < chunk.steps) {printer.name}(next);\n"
                     parts.append(text)
                     touches.append(list(self._touched(loop)))
             else:
