@@ -15,7 +15,7 @@ from tests import test_convolutions as geometries
 from tests.comparison import CERTAIN, check, engine_loop, plain_loop, results, shared, wanting_gradients
 from tests.drawn_cells import DrawnCell
 from tests.emitting import assert_equals_interpreter, difference, interpreter
-from tests.emulator import Emulated, emulated
+from tests.emulator import Emulated, EmulatedEmitter, emulated
 from tests.emulator.cells import UNITS, problem
 from tests.profiles import cases
 from unspool import Checkpoint, Recompute, cell, dynamic_rnn, explain
@@ -24,9 +24,12 @@ from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.printer import kernel
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
-from unspool.engine.emit.protocol import Chunk
+from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit.protocol import Chunk, CoreEmitter
 from unspool.engine.execute.counts import Counts
 from unspool.engine.fallbacks import PerformanceWarning
+from unspool.engine.ir.core import Core
+from unspool.engine.reasons import Reason
 from unspool.structure import map_structure
 
 UNPLANNED = ("branching", "clockwork")
@@ -69,15 +72,47 @@ def test_convolutions_of_drawn_geometries_are_torchs() -> None:
         assert difference(found, expected + more) <= (1e-12 if geometry.dtype is torch.float64 else 5e-6), geometry
 
 
-def test_what_has_no_kernel_says_why() -> None:
-    def spectrum(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        new = torch.tanh(x + torch.fft.rfft(h, dim=1).abs().sum(1, keepdim=True))
-        return new, new
+def spectrum(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """A step that has no kernel."""
+    new = torch.tanh(x + torch.fft.rfft(h, dim=1).abs().sum(1, keepdim=True))
+    return new, new
 
+
+def test_what_has_no_kernel_says_why() -> None:
     own = cell(spectrum, state_size=4, output_size=4)
     with emulated():
         found = reasons(own, torch.randn(2, 3, 4), None, torch.zeros(2, 4), torch.float32)
     assert found == {"aten._fft_r2c.default has no compiled form"}
+
+
+class StandIn(CoreEmitter):
+    """The graph emitter, where there are no graphs."""
+
+    name = "stand-in"
+
+    def refusal(self, device: torch.device) -> Reason | None:
+        return None
+
+    def cost(self, core: Core) -> float:
+        return 1.0
+
+    def core(self, core: Core, device: torch.device) -> Interpreted:
+        return Interpreted(core, device)
+
+
+def test_what_has_no_kernel_is_run_by_the_emitter_instead_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = cell(spectrum, state_size=4, output_size=4)
+    given = (own, torch.randn(2, 3, 4), None, torch.zeros(2, 4), torch.float32)
+    monkeypatch.setattr(EmulatedEmitter, "instead", StandIn.name)
+    registry.register(StandIn())
+    try:
+        with emulated():
+            dynamic_rnn(*given)  # and no warning, which would be an error
+            found = explain(*given).forward
+    finally:
+        registry.unregister(StandIn.name)
+    assert found.emitter == "stand-in"
+    assert dict(found.passed_over)["emulated"] == "aten._fft_r2c.default has no compiled form"
 
 
 def test_what_does_not_fit_in_shared_memory_is_in_scratch() -> None:
@@ -272,4 +307,4 @@ def test_it_serves_only_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -
     assert str(refused["cuda-loop"]) == "it has not been measured yet; UNSPOOL_EMIT=cuda-loop asks for it"
     monkeypatch.setenv("UNSPOOL_EMIT", "cuda-loop")
     found, _ = registry.candidates(core, cuda, "cuda-loop")
-    assert found[0].name == "cuda-loop"
+    assert [each.name for each in found] == ["cuda-loop", "CUDA graph", "interpreted"]

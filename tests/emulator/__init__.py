@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -120,8 +120,8 @@ class EmulatedEmitter(CudaLoops):
     def machine(self, device: torch.device) -> Emulated:
         return self.emulated
 
-    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
-        emitted = super().emit(split, labels, device)
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
+        emitted = super().emit(split, labels, device, variant)
         self.cores.append(emitted.core.core)
         self.beside += [each.core for each in cast(CudaLoop, emitted.core).beside]
         return emitted

@@ -144,6 +144,8 @@ class Emitter(ABC):
 
     name: ClassVar[str]
     """What `explain` and `UNSPOOL_EMIT` call it."""
+    instead: ClassVar[str | None] = None
+    """The emitter that runs what this one has no form for, where it was asked for by name."""
 
     @abstractmethod
     def refusal(self, device: torch.device) -> Reason | None:
@@ -162,7 +164,7 @@ class Emitter(ABC):
         return split
 
     @abstractmethod
-    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
         """What runs a split, folded or not; compilers may go on working in the background.
 
         Raises:
@@ -181,7 +183,7 @@ class CoreEmitter(Emitter):
             CannotEmitError: if it has no form for it.
         """
 
-    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
         """The core by this emitter, the rest by torch."""
         before, after = (Beside(lower_part(part, labels)) for part in (split.before, split.after))
         return Emitted(split, self.core(lower_core(split, labels), device), before, after)

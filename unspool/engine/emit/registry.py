@@ -69,9 +69,10 @@ def candidates(core: Core, device: torch.device, wanted: str | None) -> tuple[Se
     """The emitters that may run a core, the best one first and the interpreter last; why not the others, by name."""
     found: list[Emitter] = []
     refused: dict[str, Reason] = {}
+    allowed = _emitters if wanted is None else {wanted, _emitters[wanted].instead, LAST.name}
     for name, emitter in _emitters.items():
         reason = emitter.refusal(device)
-        if reason is None and wanted is not None and name not in (wanted, LAST.name):
+        if reason is None and name not in allowed:
             reason = Reason(Code.ASKED, f"the environment says UNSPOOL_EMIT={wanted}")
         if reason is not None:
             refused[name] = reason

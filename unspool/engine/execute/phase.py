@@ -101,7 +101,7 @@ class Phase:
         found = self._emitted.get((emitter, variant))
         if found is None:
             split = emitter.fold(self.split, self._labels, variant)
-            emitted = emitter.emit(split, self._labels, self._device)
+            emitted = emitter.emit(split, self._labels, self._device, variant)
             found = Parts(emitter, emitted, self._labels, self._device)
             self._emitted[(emitter, variant)] = found
         return found

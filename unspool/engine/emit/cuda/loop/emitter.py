@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Hashable
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import fx
 
-from unspool.engine.emit.protocol import Emitted, Emitter, launches
+from unspool.engine.emit.graphs.graphed import Graphs
+from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
 from unspool.engine.emit.stages.lowering import decides
 from unspool.engine.ir.core import Core, lower_core
 from unspool.engine.ir.program import lower_part
@@ -26,6 +29,7 @@ class CudaLoops(Emitter):
     """Runs cores on a GPU, a chunk in one launch, and what is beside them in as few as there can be."""
 
     name = "cuda-loop"
+    instead = Graphs.name
     tiling: Tiling | None = None
     """How cores are divided; by cost if None."""
 
@@ -47,7 +51,13 @@ class CudaLoops(Emitter):
 
         return Cuda(device)
 
-    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
+    def variant(self, load: Load) -> Hashable:
+        """About how many rows a step has."""
+        from unspool.engine.emit.cuda.loop.tiles import row_class
+
+        return row_class(math.ceil(load.rows))
+
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
         """The core and the groups beside it as kernels.
 
         Raises:
@@ -58,6 +68,6 @@ class CudaLoops(Emitter):
 
         core, *parts = lower_core(split, labels), *(lower_part(each, labels) for each in (split.before, split.after))
         rounds, machine = decides(chain(*(each.instructions for each in (core, *parts)))), self.machine(device)
-        loop = CudaLoop(core, machine, self.tiling, rounds=rounds)
+        loop = CudaLoop(core, machine, self.tiling, rows=cast(int, variant), rounds=rounds)
         before, after = (fuse_part(part, machine, loop.beside, rounds=rounds) for part in parts)
         return Emitted(split, loop, before, after)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -20,8 +20,9 @@ from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Value
-from unspool.engine.reasons import Reason
+from unspool.engine.reasons import Code, Reason
 
+Made = TypeVar("Made")
 ALIGNED = 256
 """Bytes, of each value's words."""
 
@@ -57,21 +58,23 @@ class CudaLoop:
         core: what to run.
         machine: what runs kernels.
         tiling: how to divide it; by cost if None.
+        rows: about how many rows a step has.
         rounds: whether halves are rounded after every operation.
 
     Raises:
         CannotEmitError: if the core has no such form.
     """
 
-    def __init__(self, core: Core, machine: Machine, tiling: Tiling | None = None, *, rounds: bool = False) -> None:
-        self.core, self._machine, self._tiling = core, machine, tiling
+    def __init__(
+        self, core: Core, machine: Machine, tiling: Tiling | None = None, *, rows: int = 1, rounds: bool = False
+    ) -> None:
+        self.core, self._machine, self._tiling, self._rows = core, machine, tiling, row_class(rows)
         self._lowered = lower(core, rounds=rounds)
-        self._texts: dict[tuple[int, Limits], KernelText] = {}
-        self._kernels: dict[Tiling, Kernel] = {}
+        self._texts: dict[Tiling, KernelText] = {}
+        self._kernels: dict[Limits, Kernel] = {}
         self._lock = threading.Lock()
         self._trouble: Tensor | None = None
-        self._first = self._text_for(1)
-        self.source = self._first.body
+        self.source = self._first_that_can(self._text).body
         self.beside: list[CudaLoop] = []
         """What has to be compiled too before it can run."""
 
@@ -82,7 +85,7 @@ class CudaLoop:
             CannotEmitError: if it cannot be.
         """
         for each in (self, *self.beside):
-            each._kernel(each._first)
+            each._kernel()
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """The core's `shared` values; matrices are packed once it is known how many rows there are."""
@@ -96,7 +99,7 @@ class CudaLoop:
         """Runs every step of a chunk."""
         assert isinstance(shared, Prepared)
         self._complain()
-        kernel = self._kernel(self._text_for(chunk.counts[0]))
+        kernel = self._kernel()
         text = kernel.text
         if kernel.tiling not in shared.packed:
             shared.packed[kernel.tiling] = [pack(each, shared, text.places) for each in text.products]
@@ -120,31 +123,37 @@ class CudaLoop:
         self._complain()
         return memory.results()
 
-    def _text_for(self, rows: int) -> KernelText:
-        """The kernel's text for so many rows a step."""
+    def _kernel(self) -> Kernel:
+        """What runs it on the machine as it is now: torch may be asked for TF32 at any time."""
         limits = self._machine.limits()
-        which = (row_class(rows), limits)
-        if which not in self._texts:
-            options = [self._tiling] if self._tiling else tilings(self._lowered, row_class(rows), limits)
-            self._texts[which] = self._first_that_can(options)
-        return self._texts[which]
-
-    def _first_that_can(self, options: Sequence[Tiling]) -> KernelText:
-        for k, tiling in enumerate(options):
-            try:
-                return KernelText(self._lowered, tiling)
-            except CannotEmitError:
-                if k == len(options) - 1:
-                    raise
-        raise AssertionError("blocks of whole rows are always tried")
-
-    def _kernel(self, text: KernelText) -> Kernel:
         with self._lock:
             if self._trouble is None:
                 self._trouble = self._machine.trouble()
-            if text.tiling not in self._kernels:
-                self._kernels[text.tiling] = Kernel(text, self._machine)
-            return self._kernels[text.tiling]
+            if limits not in self._kernels:
+                self._kernels[limits] = self._first_that_can(lambda each: Kernel(self._text(each), self._machine))
+            return self._kernels[limits]
+
+    def _text(self, tiling: Tiling) -> KernelText:
+        if tiling not in self._texts:
+            self._texts[tiling] = KernelText(self._lowered, tiling)
+        return self._texts[tiling]
+
+    def _first_that_can(self, make: Callable[[Tiling], Made]) -> Made:
+        """What is made of the cheapest tiling of which it can be.
+
+        Raises:
+            CannotEmitError: if it can of none, or there is no compiler.
+        """
+        refusals: list[CannotEmitError] = []
+        options = [self._tiling] if self._tiling else tilings(self._lowered, self._rows, self._machine.limits())
+        for tiling in options:
+            try:
+                return make(tiling)
+            except CannotEmitError as error:
+                if error.reason.code is not Code.NO_FORM:
+                    raise
+                refusals.append(error)
+        raise refusals[-1]
 
     def _complain(self) -> None:
         """Raises what a launch has reported; on a GPU, one that has ended by now."""
