@@ -14,8 +14,8 @@ from tests.emulator import emulated
 from tests.emulator.cells import MAKE
 from unspool import dynamic_rnn, explain
 from unspool.engine.emit.cuda.loop.division import Units
-from unspool.engine.emit.cuda.loop.driver import compiled
 from unspool.engine.emit.cuda.loop.lowered import Lowered, lower
+from unspool.engine.emit.cuda.loop.nvrtc import compiled
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling, estimate, registers, tilings
 from unspool.engine.emit.errors import CannotEmitError

@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from unspool.engine.emit.cuda.loop.nvrtc import bindings, cubin, done
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Limits
-from unspool.engine.emit.errors import CannotEmitError
-from unspool.engine.reasons import Code
-
-OPTIONS = ("--std=c++17", "--diag-suppress=177")
-"""Of the compiler; not every kernel uses every function."""
-
-
-def compiled(text: str, architecture: str) -> bytes:
-    """The binary of a kernel's text for `sm_90` or the like; no device is needed.
-
-    Raises:
-        CannotEmitError: if there is no compiler, or it refuses the text.
-    """
-    nvrtc = _bindings("nvrtc")
-    options = [each.encode() for each in (*OPTIONS, f"--gpu-architecture={architecture}")]
-    try:
-        (program,) = _done(nvrtc.nvrtcCreateProgram(text.encode(), b"core.cu", 0, [], []))
-    except RuntimeError as error:  # its library is looked for at the first call
-        raise CannotEmitError(f"there is no NVRTC: {error}", Code.NO_COMPILER) from error
-    try:
-        status, *_ = nvrtc.nvrtcCompileProgram(program, len(options), options)
-        if int(status):
-            (size,) = _done(nvrtc.nvrtcGetProgramLogSize(program))
-            log = bytearray(size)
-            _done(nvrtc.nvrtcGetProgramLog(program, log))
-            lines = log.decode(errors="replace").strip("\0\n").splitlines()
-            first = next((line for line in lines if "error" in line), f"status {int(status)}")
-            raise CannotEmitError(f"NVRTC failed: {first}", Code.COMPILER_FAILED)
-        (size,) = _done(nvrtc.nvrtcGetCUBINSize(program))
-        binary = bytearray(size)
-        _done(nvrtc.nvrtcGetCUBIN(program, binary))
-        return bytes(binary)
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
 
 
 class Cuda:
@@ -74,34 +39,34 @@ class Cuda:
             CannotEmitError: if it cannot be compiled.
         """
         major, minor = torch.cuda.get_device_capability(self.device)
-        binary = compiled(text.text(), f"sm_{major}{minor}")
-        driver = _bindings("driver")
+        binary = cubin(text.text(), f"sm_{major}{minor}")
+        driver = bindings("driver")
         with torch.cuda.device(self.device):
             torch.cuda.current_stream()  # the context that is current from here on
-            (module,) = _done(driver.cuModuleLoadData(binary))
-            (function,) = _done(driver.cuModuleGetFunction(module, b"core"))
+            (module,) = done(driver.cuModuleLoadData(binary))
+            (function,) = done(driver.cuModuleGetFunction(module, b"core"))
             most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _done(driver.cuFuncSetAttribute(function, most, text.places.shared.size))
+            done(driver.cuFuncSetAttribute(function, most, text.places.shared.size))
         return function
 
     def resident(self, kernel: Any, threads: int, shared_bytes: int) -> int:
         """How many blocks of a kernel there can be at the same time."""
-        driver = _bindings("driver")
+        driver = bindings("driver")
         with torch.cuda.device(self.device):
-            (blocks,) = _done(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
+            (blocks,) = done(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
         return int(blocks) * self.limits().processors
 
     def launch(
         self, kernel: Any, chunk: Sequence[int], blocks: int, threads: int, shared_bytes: int, *, together: bool
     ) -> None:
         """Runs a kernel on the current stream; all blocks at the same time, or none, if they work `together`."""
-        driver = _bindings("driver")
+        driver = bindings("driver")
         told = (ctypes.c_int64 * len(chunk))(*chunk)
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(told))
         with torch.cuda.device(self.device):
             stream = torch.cuda.current_stream().cuda_stream
             shape = (blocks, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.addressof(parameters))
-            _done(
+            done(
                 driver.cuLaunchCooperativeKernel(kernel, *shape)
                 if together
                 else driver.cuLaunchKernel(kernel, *shape, 0)
@@ -114,24 +79,3 @@ class Cuda:
     def trouble(self) -> Tensor:
         """Five zeros in memory of the host, which the device writes to by the same address."""
         return torch.zeros(5, dtype=torch.int64).pin_memory()
-
-
-@cache
-def _bindings(name: str) -> Any:
-    """A module of NVIDIA's own Python packages, which torch's CUDA builds come with."""
-    try:
-        return importlib.import_module(f"cuda.bindings.{name}")
-    except ImportError as error:
-        raise CannotEmitError(f"cuda.bindings cannot be imported: {error}", Code.NO_COMPILER) from error
-
-
-def _done(result: Sequence[Any]) -> Sequence[Any]:
-    """What a call returned besides its status.
-
-    Raises:
-        RuntimeError: if it failed.
-    """
-    status, *rest = result
-    if int(status):
-        raise RuntimeError(f"CUDA failed: {status}")
-    return rest
