@@ -32,6 +32,8 @@ class Chunk(NamedTuple):
         reverse: whether to run from the last step to the first; `counts` and `streamed` stay in order of time.
         into: for each of the core's `emitted` values, a tensor to write it to, or None.
         owned: whether what is carried may be changed in place, because nobody else looks at it.
+        running: how many rows run at each step, on the device, if `counts` say only how many are there: the first ones.
+            What is emitted of the others is zero.
     """
 
     counts: Counts
@@ -40,6 +42,7 @@ class Chunk(NamedTuple):
     reverse: bool = False
     into: Sequence[Tensor | None] | None = None
     owned: bool = False
+    running: Tensor | None = None
 
 
 Results = tuple[list[Tensor], list[Tensor]]
@@ -146,6 +149,8 @@ class Emitter(ABC):
     """What `explain` and `UNSPOOL_EMIT` call it."""
     instead: ClassVar[str | None] = None
     """The emitter that runs what this one has no form for, where it was asked for by name."""
+    counts_on_device: ClassVar[bool] = False
+    """Whether its loops read from the device how many rows run at each step (`Chunk.running`)."""
 
     @abstractmethod
     def refusal(self, device: torch.device) -> Reason | None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from itertools import groupby
 from typing import Any, cast
 
 import torch
@@ -12,6 +16,8 @@ from torch import Tensor
 from unspool.engine.emit.cuda.loop.nvrtc import bindings, cubin, done
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Limits
+from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.reasons import Code
 
 
 class Cuda:
@@ -22,39 +28,40 @@ class Cuda:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
+        self.device = torch.device("cuda", torch.cuda.current_device()) if device == torch.device("cuda") else device
+        about = cast(Any, torch.cuda).get_device_properties(self.device)
+        self._architecture = f"sm_{about.major}{about.minor}"
+        self._limits = Limits(
+            about.multi_processor_count, about.shared_memory_per_block_optin, about.regs_per_multiprocessor
+        )
 
     def limits(self) -> Limits:
         """What it has, and whether float32 may be multiplied as TF32."""
-        about = cast(Any, torch.cuda).get_device_properties(self.device)
-        tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
-        return Limits(
-            about.multi_processor_count, about.shared_memory_per_block_optin, about.regs_per_multiprocessor, tf32
-        )
+        return replace(self._limits, tf32=bool(torch.backends.cuda.matmul.allow_tf32))
 
     def compile(self, text: KernelText) -> Any:
         """The kernel, loaded.
 
         Raises:
-            CannotEmitError: if it cannot be compiled.
+            CannotEmitError: if it cannot be compiled or loaded.
         """
-        major, minor = torch.cuda.get_device_capability(self.device)
-        binary = cubin(text.text(), f"sm_{major}{minor}")
-        driver = bindings("driver")
-        with torch.cuda.device(self.device):
-            torch.cuda.current_stream()  # the context that is current from here on
-            (module,) = done(driver.cuModuleLoadData(binary))
-            (function,) = done(driver.cuModuleGetFunction(module, b"core"))
-            most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            done(driver.cuFuncSetAttribute(function, most, text.places.shared.size))
+        binary, driver = cubin(text.text(), self._architecture), bindings("driver")
+        most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        with self._current():
+            try:
+                (module,) = done(driver.cuModuleLoadData(binary))
+                (function,) = done(driver.cuModuleGetFunction(module, b"core"))
+                done(driver.cuFuncSetAttribute(function, most, text.places.shared.size))
+            except RuntimeError as error:
+                raise CannotEmitError(f"what NVRTC has made cannot be loaded: {error}", Code.COMPILER_FAILED) from error
         return function
 
     def resident(self, kernel: Any, threads: int, shared_bytes: int) -> int:
         """How many blocks of a kernel there can be at the same time."""
         driver = bindings("driver")
-        with torch.cuda.device(self.device):
+        with self._current():
             (blocks,) = done(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
-        return int(blocks) * self.limits().processors
+        return int(blocks) * self._limits.processors
 
     def launch(
         self, kernel: Any, chunk: Sequence[int], blocks: int, threads: int, shared_bytes: int, *, together: bool
@@ -63,7 +70,7 @@ class Cuda:
         driver = bindings("driver")
         told = (ctypes.c_int64 * len(chunk))(*chunk)
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(told))
-        with torch.cuda.device(self.device):
+        with self._current():
             stream = torch.cuda.current_stream().cuda_stream
             shape = (blocks, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.addressof(parameters))
             done(
@@ -74,8 +81,28 @@ class Cuda:
 
     def numbers(self, numbers: Sequence[int]) -> Tensor:
         """Whole numbers on the device; the host does not wait for the copy."""
+        if torch.cuda.is_current_stream_capturing():  # a copy would read the host's memory again when it is replayed
+            runs = [torch.full((len(list(run)),), value, device=self.device) for value, run in groupby(numbers)]
+            return torch.cat(runs)
         return torch.tensor(list(numbers)).pin_memory().to(self.device, non_blocking=True)
 
     def trouble(self) -> Tensor:
         """Five zeros in memory of the host, which the device writes to by the same address."""
         return torch.zeros(5, dtype=torch.int64).pin_memory()
+
+    @contextmanager
+    def _current(self) -> Generator[None]:
+        """The device is the current one, and its context is: in a thread, torch binds it only with its first launch."""
+        driver = bindings("driver")
+        with torch.cuda.device(self.device):
+            (now,) = done(driver.cuCtxGetCurrent())
+            if not int(now):
+                done(driver.cuCtxSetCurrent(self._context))
+            yield
+
+    @cached_property
+    def _context(self) -> Any:
+        driver = bindings("driver")
+        (device,) = done(driver.cuDeviceGet(self.device.index))
+        (context,) = done(driver.cuDevicePrimaryCtxRetain(device))
+        return context

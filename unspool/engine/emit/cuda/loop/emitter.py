@@ -30,6 +30,7 @@ class CudaLoops(Emitter):
 
     name = "cuda-loop"
     instead = Graphs.name
+    counts_on_device = True
     tiling: Tiling | None = None
     """How cores are divided; by cost if None."""
 

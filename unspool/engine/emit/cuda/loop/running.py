@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unspool.engine.emit.cuda.loop.lowered import lower
@@ -107,10 +109,7 @@ class CudaLoop:
         groups, most = -(-chunk.counts[0] // kernel.tiling.rows), max(1, kernel.resident // text.tiles)
         together = text.tiles > 1
         scratch = memory.bytes(min(groups, most if together else groups) * text.tiles * text.places.scratch.size)
-        ragged = chunk.counts[0] != chunk.counts[-1]
-        counts, starts = (
-            (self._machine.numbers(each) if ragged else None) for each in (chunk.counts, chunk.counts.starts)
-        )
+        counts, starts = self._counts(chunk)
         pointers = [memory.address(each, shared) for each in text.places.given]
         for begin in range(0, groups, most if together else max(1, groups)):
             told = [
@@ -122,6 +121,14 @@ class CudaLoop:
             self._machine.launch(kernel.function, told, blocks, text.threads, kernel.shared_bytes, together=together)
         self._complain()
         return memory.results()
+
+    def _counts(self, chunk: Chunk) -> tuple[Tensor | None, Tensor | None]:
+        """How many rows each step has, if that differs, and where they begin, if there is no room for the others."""
+        if chunk.running is not None:
+            return chunk.running, None
+        if chunk.counts[0] == chunk.counts[-1]:
+            return None, None
+        return self._machine.numbers(chunk.counts), self._machine.numbers(chunk.counts.starts)
 
     def _kernel(self) -> Kernel:
         """What runs it on the machine as it is now: torch may be asked for TF32 at any time."""
@@ -157,10 +164,13 @@ class CudaLoop:
 
     def _complain(self) -> None:
         """Raises what a launch has reported; on a GPU, one that has ended by now."""
-        found = [] if self._trouble is None else cast(list[int], self._trouble.tolist())
-        if not any(found):
+        if self._trouble is None:
             return
-        self._trouble = None
+        reported = cast("NDArray[np.int64]", self._trouble.numpy())  # in the host's memory, so that nothing waits
+        if not reported.any():
+            return
+        found = [int(each) for each in reported]
+        reported[:] = 0
         if found[4]:
             raise RuntimeError(f"a loop of {self._what} waited for another block for ten seconds, and was given up")
         raise IndexError(f"index {found[1]} is out of bounds for dimension {found[2]} with size {found[3]}")
@@ -191,7 +201,8 @@ class _Memory:
         self._places = self._words(counts)
 
     def _space(self, like: Value, counts: Counts) -> Tensor:
-        return torch.empty((counts.total * like.times, *like.shape), dtype=like.dtype, device=self._device)
+        make = torch.empty if self._chunk.running is None else torch.zeros  # not every row will be written
+        return make((counts.total * like.times, *like.shape), dtype=like.dtype, device=self._device)
 
     def _words(self, counts: Counts) -> dict[tuple[str, int], int]:
         """Where words are, all of them empty."""
