@@ -81,5 +81,12 @@ def candidates(core: Core, device: torch.device, wanted: str | None) -> tuple[Se
     return [*sorted(found, key=lambda each: each.cost(core)), LAST], refused
 
 
+def runs_at_once(device: torch.device) -> bool:
+    """Whether an emitter that is asked for may run two loops on a device at the same time."""
+    wanted = asked()
+    emitter = None if wanted is None else _emitters[wanted]
+    return emitter is not None and emitter.runs_at_once and emitter.refusal(device) is None
+
+
 def _others() -> list[str]:
     return [name for name in _emitters if name != LAST.name]

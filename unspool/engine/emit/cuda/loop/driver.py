@@ -17,6 +17,7 @@ from unspool.engine.emit.cuda.loop.nvrtc import bindings, cubin, done
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Limits
 from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.sharing import loops_at_once
 from unspool.engine.reasons import Code
 
 
@@ -36,8 +37,9 @@ class Cuda:
         )
 
     def limits(self) -> Limits:
-        """What it has, and whether float32 may be multiplied as TF32."""
-        return replace(self._limits, tf32=bool(torch.backends.cuda.matmul.allow_tf32))
+        """What a loop may have of it, and whether float32 may be multiplied as TF32."""
+        processors = max(1, self._limits.processors // loops_at_once())
+        return replace(self._limits, processors=processors, tf32=bool(torch.backends.cuda.matmul.allow_tf32))
 
     def compile(self, text: KernelText) -> Any:
         """The kernel, loaded.
@@ -57,11 +59,11 @@ class Cuda:
         return function
 
     def resident(self, kernel: Any, threads: int, shared_bytes: int) -> int:
-        """How many blocks of a kernel there can be at the same time."""
+        """How many blocks of a loop's kernel there can be at the same time."""
         driver = bindings("driver")
         with self._current():
             (blocks,) = done(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
-        return int(blocks) * self._limits.processors
+        return int(blocks) * self.limits().processors
 
     def launch(
         self, kernel: Any, chunk: Sequence[int], blocks: int, threads: int, shared_bytes: int, *, together: bool
