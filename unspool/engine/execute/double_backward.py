@@ -59,7 +59,7 @@ class Replay(NamedTuple):
                 f"{type(self.cell).__qualname__} has changed since the loop ran ({', '.join(changes)}), but gradients "
                 "of gradients (create_graph=True) run its step again: leave it as it is until backward"
             )
-        layout, names = self.layout, self.signature.names
+        layout, names = self.layout.counted, self.signature.names
         operands = names.regroup(tensors)
         weights = dict(zip(names.weights, operands.weights, strict=True))
         reached = by_number(now.tensors)
