@@ -230,3 +230,12 @@ def test_a_cell_can_be_frozen_before_and_after_building() -> None:
     thawed = GRUCell(4).requires_grad_(False).requires_grad_(True)
     thawed.build(3)
     assert all(weight.requires_grad for weight in thawed.parameters())
+
+
+def test_weights_that_are_made_under_autocast_are_not_halves() -> None:
+    """As those of torch's lazy layers: what autocast made of the inputs is not their dtype."""
+    layer = unspool.RNN(LSTMCell(5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs, _ = layer(nn.Linear(3, 3)(torch.randn(4, 7, 3)))
+    assert {each.dtype for each in layer.parameters()} == {torch.float32}
+    assert outputs.dtype == torch.bfloat16

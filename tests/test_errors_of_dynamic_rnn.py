@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -174,6 +176,28 @@ def test_a_counter_in_a_state_does_not_tell_the_dtype_of_outputs(lengths: Any) -
     outputs, (_, steps) = dynamic_rnn(cell, X, lengths, initial_state=state)
     assert outputs.dtype == torch.float32
     assert steps[:, 0].tolist() == (lengths or [4, 4])
+
+
+@dataclass
+class Kept:
+    h: torch.Tensor
+
+
+@pytest.mark.parametrize("lengths", [None, [4, 2]])
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (Kept(torch.zeros(2, 3)), "initial_state holds a Kept, .* make Kept a NamedTuple"),
+        ((torch.zeros(2, 3), Kept(torch.zeros(2, 3))), "initial_state holds a Kept, "),
+        (
+            types.SimpleNamespace(h=torch.zeros(2, 3)),
+            "initial_state holds a SimpleNamespace, .* namedtuples$",
+        ),
+    ],
+)
+def test_a_state_in_a_container_of_its_own_is_a_type_error(state: Any, message: str, lengths: Any) -> None:
+    with pytest.raises(TypeError, match=message):
+        dynamic_rnn(unspool.cell(lambda x, s: (x, s)), X, lengths, initial_state=state)
 
 
 def test_an_empty_state_without_dtype_is_a_value_error() -> None:

@@ -116,6 +116,27 @@ def test_a_cell_that_computes_something_when_a_sequence_starts() -> None:
     check_other_shapes(exported(model, True).module(), model, True)
 
 
+class TwoNames(nn.Module):
+    """A model that has a cell under a name of its own, besides that in its loops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(DEPTH, UNITS)
+        self.loop, self.again = unspool.RNN(self.cell), unspool.RNN(self.cell, bidirectional=True)
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        return self.loop(x, h)[0], self.again(x)[0]
+
+
+def test_a_cell_with_two_names() -> None:
+    model, given = TwoNames(), (torch.randn(3, 6, DEPTH), torch.randn(3, UNITS))
+    shapes = {"x": {0: Dim("rows"), 1: Dim("steps")}, "h": {0: Dim("rows")}}
+    program = torch.export.export(model, given, dynamic_shapes=shapes).module()
+    x, h = torch.randn(2, 4, DEPTH), torch.randn(2, UNITS)
+    for found, expected in zip(program(x, h), model(x, h), strict=True):
+        torch.testing.assert_close(found, expected, **CLOSE)
+
+
 def test_rows_that_meet_meet_as_they_do_without() -> None:
     """A row that has ended lends the inputs and the state of the longest one to a mean over the batch."""
 

@@ -18,7 +18,7 @@ from unspool import sizes
 from unspool.cells import fresh
 from unspool.cells.building import Buildable
 from unspool.cells.like import snake_case, zero_state_of
-from unspool.dtypes import as_dtype
+from unspool.dtypes import as_dtype, may_mix
 from unspool.flags import checks_flags
 from unspool.structure import Structure, flatten, map_structure
 
@@ -98,7 +98,8 @@ class RNNCell(Buildable):
     def ensure_built(self, inputs: Structure, state: Structure = ()) -> None:
         """Builds the cell for one step's `inputs`, unless it is built already.
 
-        New weights get the device of the inputs and their dtype, or the state's where the inputs are token ids.
+        New weights get the device of the inputs and their dtype, or the state's where the inputs are token ids. What
+        autocast has made of inputs is not theirs: weights are then of torch's default dtype, as layers' are.
         """
         if self.built:
             return
@@ -107,6 +108,8 @@ class RNNCell(Buildable):
         typed = [*leaves, *(leaf for leaf in flatten(state) if isinstance(leaf, Tensor))]
         dtype = next((leaf.dtype for leaf in typed if leaf.is_floating_point() or leaf.is_complex()), None)
         device = leaves[0].device if leaves else None
+        if device is not None and may_mix(device) and dtype == torch.get_autocast_dtype(device.type):
+            dtype = torch.get_default_dtype()
         self.build(map_structure(sizes.size_of, inputs), dtype=dtype, device=device)
 
     def check_inputs(self, inputs: Structure, state: Structure) -> None:

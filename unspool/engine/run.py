@@ -52,8 +52,13 @@ def run(request: Request, scope: str = "rnn") -> tuple[Structure, Structure]:
     try:
         call, tensors = prepare(request, scope)
     except CannotPlanError as error:
-        fall_back(request.subject, "runs in the plain loop, one step after another", error.reason)
-        return _run_plain(request)
+        what, reason = "runs in the plain loop, one step after another", error.reason
+        if reason.code is not Code.NOT_TRACED or is_strict():
+            fall_back(request.subject, what, reason)
+            return _run_plain(request)
+        found = _run_plain(request)  # which may raise what stopped the trace, and says it better
+        fall_back(request.subject, what, reason)
+        return found
     if call.plan.unchecked:
         _check_values(request, call)
     strict = is_strict()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -30,6 +30,7 @@ from unspool.loops.tensors import as_tensor, as_tensors
 from unspool.profiling import profiled
 from unspool.sizes import UNKNOWN, axis_of_layers, check_sizes
 from unspool.structure import Structure, check_namedtuples, flatten, is_leaf, map_structure, map_tensors, unflatten_as
+from unspool.tensor_array import TensorArray
 from unspool.tracers import recorder, static_shape
 from unspool.wrapped import run_wrapped, unwrapped_without_values
 
@@ -191,7 +192,16 @@ def as_state(
                 f"{inputs[0].dtype}, and the cell has no weights that would tell"
             )
         return initial_state_of(cell, batch_size, dtype, inputs[0].device)
-    return as_tensors(initial_state, name)
+    state = as_tensors(initial_state, name)
+    for leaf in flatten(state):
+        if not isinstance(leaf, Tensor | TensorArray):  # whose rows no loop could stop
+            kind = type(leaf).__qualname__
+            hint = f"; make {kind} a NamedTuple" if is_dataclass(leaf) else ""
+            raise TypeError(
+                f"{name} holds a {kind}, which is neither a tensor nor one of the containers of tensors: tuples, "
+                f"lists, dicts, namedtuples{hint}"
+            )
+    return state
 
 
 def _dtype_of_states(cell: Any, inputs: Sequence[Tensor]) -> torch.dtype | None:
