@@ -44,7 +44,8 @@ class Unrolled(Model):
     Args:
         rows, steps, units: its sizes.
         layers: how many LSTMs are stacked.
-        reads_back: whether every step reads the last output too, so that the calls cannot be one loop.
+        reads_back: whether every step but the first reads the last output too.
+        feeds_back: whether every step but the first reads the most probable character of the last, and nothing else.
     """
 
     rows: int
@@ -52,6 +53,7 @@ class Unrolled(Model):
     units: int
     layers: int = 1
     reads_back: bool = False
+    feeds_back: bool = False
 
     def graph(self, tf: Any, rng: np.random.RandomState) -> tuple[Any, Any, dict[Any, Any]]:
         """Gradients are clipped, as these programs do."""
@@ -59,6 +61,7 @@ class Unrolled(Model):
         table = tf.get_variable("embedding", [CHARACTERS, self.units])
         cells = [tf.nn.rnn_cell.BasicLSTMCell(self.units) for _ in range(self.layers)]
         cell = cells[0] if self.layers == 1 else tf.nn.rnn_cell.MultiRNNCell(cells)
+        weights, bias = tf.get_variable("weights", [self.units, CHARACTERS]), tf.get_variable("bias", [CHARACTERS])
         state = cell.zero_state(self.rows, tf.float32)
         outputs: list[Any] = []
         with tf.variable_scope("rnn"):
@@ -66,16 +69,58 @@ class Unrolled(Model):
                 if number:
                     tf.get_variable_scope().reuse_variables()
                 given = step + outputs[-1] if self.reads_back and outputs else step
+                if self.feeds_back and outputs:
+                    given = tf.nn.embedding_lookup(table, tf.argmax(tf.matmul(outputs[-1], weights) + bias, 1))
                 output, state = cell(given, state)
                 outputs.append(output)
         hidden = tf.reshape(tf.concat(outputs, 1), [-1, self.units])
-        weights, bias = tf.get_variable("weights", [self.units, CHARACTERS]), tf.get_variable("bias", [CHARACTERS])
         logits = tf.matmul(hidden, weights) + bias
         entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.reshape(said, [-1]), logits=logits)
         loss, variables = tf.reduce_mean(entropy), tf.trainable_variables()
         gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 5.0)
         train = tf.train.AdamOptimizer(1e-3).apply_gradients(zip(gradients, variables, strict=True))
         return loss, train, {each: rng.randint(CHARACTERS, size=(self.rows, self.steps)) for each in (read, said)}
+
+
+@dataclass(frozen=True)
+class Attending(Model):
+    """A decoder that attends to a memory and reads what it attended to, step by step in Python.
+
+    Args:
+        rows, steps, units: its sizes.
+        length: of the memory.
+    """
+
+    rows: int
+    steps: int
+    units: int
+    length: int
+
+    def graph(self, tf: Any, rng: np.random.RandomState) -> tuple[Any, Any, dict[Any, Any]]:
+        """Attention is additive, as in `attention_decoder` of TensorFlow's `legacy_seq2seq`."""
+        size = self.units
+        x = tf.placeholder(tf.float32, [self.rows, self.steps, size])
+        memory = tf.placeholder(tf.float32, [self.rows, self.length, size])
+        mix, ask = tf.get_variable("mix", [2 * size, size]), tf.get_variable("ask", [2 * size, size])
+        features = tf.reshape(
+            tf.matmul(tf.reshape(memory, [-1, size]), tf.get_variable("keys", [size, size])), [self.rows, -1, size]
+        )
+        score, cell = tf.get_variable("score", [size]), tf.nn.rnn_cell.BasicLSTMCell(size)
+        state, attended = cell.zero_state(self.rows, tf.float32), tf.zeros([self.rows, size])
+        outputs: list[Any] = []
+        with tf.variable_scope("rnn"):
+            for number, step in enumerate(tf.unstack(x, axis=1)):
+                if number:
+                    tf.get_variable_scope().reuse_variables()
+                output, state = cell(tf.matmul(tf.concat([step, attended], 1), mix), state)
+                asked = tf.expand_dims(tf.matmul(tf.concat(state, 1), ask), 1)
+                chances = tf.nn.softmax(tf.reduce_sum(score * tf.tanh(features + asked), 2))
+                attended = tf.reduce_sum(tf.expand_dims(chances, 2) * memory, 1)
+                outputs.append(tf.concat([output, attended], 1))
+        loss = tf.reduce_mean(tf.square(tf.stack(outputs)))
+        train = tf.train.AdamOptimizer(1e-3).minimize(loss)
+        sizes = {x: (self.rows, self.steps, size), memory: (self.rows, self.length, size)}
+        return loss, train, {each: rng.randn(*shape).astype(np.float32) for each, shape in sizes.items()}
 
 
 @dataclass(frozen=True)
@@ -102,4 +147,4 @@ class Bidirectional(Model):
         return loss, train, {x: rng.randn(self.rows, self.steps, self.depth).astype(np.float32), y: labels}
 
 
-MODELS: dict[str, type[Any]] = {each.__name__: each for each in (Unrolled, Bidirectional)}
+MODELS: dict[str, type[Any]] = {each.__name__: each for each in (Unrolled, Attending, Bidirectional)}

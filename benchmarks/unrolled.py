@@ -1,7 +1,8 @@
 """A training step of a character model whose LSTM is called step by step in Python: ours beside TensorFlow's session.
 
-Where nothing hangs between the calls, a session of ours runs them as one loop; "reads back" are calls that cannot be
-joined, each of which also reads the last output.
+A session of ours runs the calls as one loop. Calls that read back also read the last output; those that feed back read
+the most probable character of the last output, and nothing else; those that attend read what the last one has found in
+a memory of 20 steps.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Case, Contender, Options, main
 from benchmarks.peers.tensorflow_session import tensorflow_session
-from benchmarks.tf1_models import Model, Unrolled
+from benchmarks.tf1_models import Attending, Model, Unrolled
 from unspool import tf1 as tf
 
 SIZES = [(1, 128), (20, 256), (50, 128), (8, 32)]
@@ -30,17 +31,17 @@ def beside_tensorflow(title: str, steps: int, model: Model) -> Case:
 
 
 def cases(options: Options) -> Iterator[Case]:
-    """One LSTM at several sizes; then two of them, and calls that cannot be joined."""
+    """One LSTM at several sizes; then two of them, and calls that depend on the last output."""
     sizes, steps = ([(2, 8)], 6) if options.quick else (SIZES, STEPS)
     for rows, units in sizes:
         yield beside_tensorflow(f"B{rows} T{steps} H{units}", steps, Unrolled(rows, steps, units))
-    rows, units = sizes[-1]
     if not options.quick:
         yield beside_tensorflow(f"B50 T{steps} H128, two layers", steps, Unrolled(50, steps, 128, layers=2))
-        yield beside_tensorflow(f"B50 T{steps} H128, reads back", steps, Unrolled(50, steps, 128, reads_back=True))
-    yield beside_tensorflow(
-        f"B{rows} T{steps} H{units}, reads back", steps, Unrolled(rows, steps, units, reads_back=True)
-    )
+    for rows, units in sizes[-2:]:
+        title = f"B{rows} T{steps} H{units}"
+        yield beside_tensorflow(f"{title}, reads back", steps, Unrolled(rows, steps, units, reads_back=True))
+        yield beside_tensorflow(f"{title}, feeds back", steps, Unrolled(rows, steps, units, feeds_back=True))
+        yield beside_tensorflow(f"{title}, attends", steps, Attending(rows, steps, units, 20))
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ def test_saving_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: py
         ("model", "", ValueError, "variables must have names that are not empty"),
         ("model", "a\0b", ValueError, "have no null in them"),
         ("model", 3, TypeError, "variables must have strings for names, but one is 3"),
-        ("folder/", "a", ValueError, "path must be the prefix of files, such as folder/model.ckpt, but is"),
+        ("folder/..", "a", ValueError, "path must be the prefix of files, such as folder/model.ckpt, but is"),
     ],
 )
 def test_arguments_of_saving(path: str, name: Any, error: type[Exception], message: str, tmp_path: Path) -> None:

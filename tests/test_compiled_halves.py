@@ -160,10 +160,11 @@ def test_infinities_and_nan_in_a_product_stay_in_their_rows_and_columns() -> Non
 def test_sums_over_rows_are_in_float32(dtype: torch.dtype, rows: int, depth: int, width: int) -> None:
     torch.manual_seed(0)
     left, right = torch.randn(rows, depth).to(dtype), torch.randn(rows, width).to(dtype)
-    product, total = Sums([1, 0], [(depth, width), (width,)])(right, left)
-    assert product.dtype == total.dtype == dtype
+    product, total, own = Sums([1, 0], [0], [(depth, width), (width,), (depth,)])(right, left)
+    assert product.dtype == total.dtype == own.dtype == dtype
     assert_rounded_once(product, left.double().t() @ right.double(), left.double().abs().t() @ right.double().abs())
     assert_rounded_once(total, right.double().sum(0), right.double().abs().sum(0))
+    assert_rounded_once(own, left.double().sum(0), left.double().abs().sum(0))
 
 
 def test_products_are_the_same_in_shares() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.compiling import ROOT, script
-from unspool.engine.emit.cpp.libraries.compile_cache import trusted_folder
+from unspool.engine.emit.compile_cache import trusted_folder
 
 pytestmark = pytest.mark.compiled
 

@@ -15,7 +15,7 @@ from tests import test_convolutions as geometries
 from tests.comparison import CERTAIN, check, engine_loop, plain_loop, results, shared, wanting_gradients
 from tests.drawn_cells import DrawnCell
 from tests.emitting import assert_equals_interpreter, difference, interpreter
-from tests.emulator import Emulated, emulated
+from tests.emulator import Emulated, EmulatedEmitter, emulated
 from tests.emulator.cells import UNITS, problem
 from tests.profiles import cases
 from unspool import Checkpoint, Recompute, cell, dynamic_rnn, explain
@@ -24,9 +24,12 @@ from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.printer import kernel
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
-from unspool.engine.emit.protocol import Chunk
+from unspool.engine.emit.interpreted import Interpreted
+from unspool.engine.emit.protocol import Chunk, CoreEmitter
 from unspool.engine.execute.counts import Counts
 from unspool.engine.fallbacks import PerformanceWarning
+from unspool.engine.ir.core import Core
+from unspool.engine.reasons import Reason
 from unspool.structure import map_structure
 
 UNPLANNED = ("branching", "clockwork")
@@ -51,7 +54,7 @@ def test_blocks_of_whole_rows_equal_the_plain_loop(name: str) -> None:
     with emulated(Emulated(seed=len(name)), Tiling(rows=2, warps=2)) as emitter:
         assert reasons(own, inputs, lengths, state, dtype) == {None}
         check(own, dtype, lengths, inputs, state)
-        assert emitter.machine.launches == 2
+        assert emitter.emulated.launches == 2
 
 
 def test_convolutions_of_drawn_geometries_are_torchs() -> None:
@@ -69,15 +72,47 @@ def test_convolutions_of_drawn_geometries_are_torchs() -> None:
         assert difference(found, expected + more) <= (1e-12 if geometry.dtype is torch.float64 else 5e-6), geometry
 
 
-def test_what_has_no_kernel_says_why() -> None:
-    def spectrum(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        new = torch.tanh(x + torch.fft.rfft(h, dim=1).abs().sum(1, keepdim=True))
-        return new, new
+def spectrum(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """A step that has no kernel."""
+    new = torch.tanh(x + torch.fft.rfft(h, dim=1).abs().sum(1, keepdim=True))
+    return new, new
 
+
+def test_what_has_no_kernel_says_why() -> None:
     own = cell(spectrum, state_size=4, output_size=4)
     with emulated():
         found = reasons(own, torch.randn(2, 3, 4), None, torch.zeros(2, 4), torch.float32)
     assert found == {"aten._fft_r2c.default has no compiled form"}
+
+
+class StandIn(CoreEmitter):
+    """The graph emitter, where there are no graphs."""
+
+    name = "stand-in"
+
+    def refusal(self, device: torch.device) -> Reason | None:
+        return None
+
+    def cost(self, core: Core) -> float:
+        return 1.0
+
+    def core(self, core: Core, device: torch.device) -> Interpreted:
+        return Interpreted(core, device)
+
+
+def test_what_has_no_kernel_is_run_by_the_emitter_instead_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = cell(spectrum, state_size=4, output_size=4)
+    given = (own, torch.randn(2, 3, 4), None, torch.zeros(2, 4), torch.float32)
+    monkeypatch.setattr(EmulatedEmitter, "instead", StandIn.name)
+    registry.register(StandIn())
+    try:
+        with emulated():
+            dynamic_rnn(*given)  # and no warning, which would be an error
+            found = explain(*given).forward
+    finally:
+        registry.unregister(StandIn.name)
+    assert found.emitter == "stand-in"
+    assert dict(found.passed_over)["emulated"] == "aten._fft_r2c.default has no compiled form"
 
 
 def test_what_does_not_fit_in_shared_memory_is_in_scratch() -> None:
@@ -128,8 +163,8 @@ def test_halves_are_as_near_to_float64_as_their_rounding(name: str, dtype: torch
     wide = torch.float64
     exact = [wanting_gradients(map_structure(lambda leaf: leaf.to(wide), each)) for each in (inputs, state)]
     expected = results(plain_loop, copy.deepcopy(own).to(wide), wide, LENGTHS, *exact)
-    # A number is rounded to 8 or 11 bits wherever it is stored: a few times from the first step to the last.
-    limit = {torch.bfloat16: 1.5e-2, torch.float16: 2e-3}[dtype]
+    # A number is rounded to 8 or 11 bits where it leaves a kernel: a few times from the first step to the last.
+    limit = {torch.bfloat16: 1e-2, torch.float16: 1.5e-3}[dtype]
     for key, value in expected.items():
         off = (found[key].to(wide) - value).norm() / value.norm()
         assert off < limit, f"{key} differs by {off}"
@@ -161,7 +196,7 @@ def test_a_block_may_have_more_rows_than_a_tile_of_tensor_cores() -> None:
     own, inputs, state = problem("gru", torch.float32, batch=18)
     with emulated(tiling=Tiling(Units(UNITS, 16), rows=16, warps=4)) as emitter:
         check(own, torch.float32, [4, 0, 2, *[3] * 15], inputs, state)
-        assert emitter.machine.launches == 2
+        assert emitter.emulated.launches == 2
 
 
 def test_rows_that_do_not_fit_at_once_run_one_after_another() -> None:
@@ -169,7 +204,7 @@ def test_rows_that_do_not_fit_at_once_run_one_after_another() -> None:
     lengths = [4, 0, 2, *[3] * 15]
     with emulated(Emulated(blocks=2), DIVIDED) as emitter:
         check(own, torch.float32, lengths, inputs, state)
-        assert emitter.machine.launches == 6  # forward and backward, eight rows a launch
+        assert emitter.emulated.launches == 6  # forward and backward, eight rows a launch
 
 
 def test_blocks_that_do_not_fit_are_refused() -> None:
@@ -272,4 +307,4 @@ def test_it_serves_only_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -
     assert str(refused["cuda-loop"]) == "it has not been measured yet; UNSPOOL_EMIT=cuda-loop asks for it"
     monkeypatch.setenv("UNSPOOL_EMIT", "cuda-loop")
     found, _ = registry.candidates(core, cuda, "cuda-loop")
-    assert found[0].name == "cuda-loop"
+    assert [each.name for each in found] == ["cuda-loop", "CUDA graph", "interpreted"]

@@ -14,8 +14,8 @@ from tests.emulator import emulated
 from tests.emulator.cells import MAKE
 from unspool import dynamic_rnn, explain
 from unspool.engine.emit.cuda.loop.division import Units
-from unspool.engine.emit.cuda.loop.driver import compiled
 from unspool.engine.emit.cuda.loop.lowered import Lowered, lower
+from unspool.engine.emit.cuda.loop.nvrtc import compiled
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling, estimate, registers, tilings
 from unspool.engine.emit.errors import CannotEmitError
@@ -143,6 +143,16 @@ def test_kernels_of_all_kinds_of_statements_compile(name: str) -> None:
         explain(own, inputs, None, state, dtype)
     assert len(emitter.cores) == 2
     for core in emitter.cores:
+        binary(KernelText(lower(core), Tiling(rows=2, warps=2)), "sm_80")
+
+
+def test_kernels_beside_a_core_compile() -> None:
+    own, dtype, inputs, state = shared("layer_norm_lstm")
+    with emulated(tiling=Tiling(rows=2, warps=2)) as emitter:
+        explain(own, inputs, None, state, dtype)
+    assert emitter.beside
+    for core in emitter.beside:
+        assert not core.carried
         binary(KernelText(lower(core), Tiling(rows=2, warps=2)), "sm_80")
 
 

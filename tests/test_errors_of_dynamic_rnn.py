@@ -161,10 +161,19 @@ def test_inputs_of_different_batches_are_a_value_error() -> None:
 
 @pytest.mark.parametrize("lengths", [None, [4, 2]])
 def test_a_state_of_several_dtypes_without_dtype_is_a_value_error(lengths: Any) -> None:
-    state = (torch.zeros(2, 1), torch.zeros(2, 1, dtype=torch.int32))
+    state = (torch.zeros(2, 1), torch.zeros(2, 1, dtype=torch.float64))
     cell = Returns((1, 1), 1, lambda x, s: (s[0], s))
-    with pytest.raises(ValueError, match=r"has several: torch\.float32, torch\.int32; give dtype"):
+    with pytest.raises(ValueError, match=r"has several: torch\.float32, torch\.float64; give dtype"):
         dynamic_rnn(cell, X, lengths, initial_state=state)
+
+
+@pytest.mark.parametrize("lengths", [None, [4, 2]])
+def test_a_counter_in_a_state_does_not_tell_the_dtype_of_outputs(lengths: Any) -> None:
+    state = (torch.ones(2, 1), torch.zeros(2, 1, dtype=torch.int32))
+    cell = Returns((1, 1), 1, lambda x, s: (s[0], (s[0], s[1] + 1)))
+    outputs, (_, steps) = dynamic_rnn(cell, X, lengths, initial_state=state)
+    assert outputs.dtype == torch.float32
+    assert steps[:, 0].tolist() == (lengths or [4, 4])
 
 
 def test_an_empty_state_without_dtype_is_a_value_error() -> None:

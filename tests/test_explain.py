@@ -286,6 +286,15 @@ def test_lengths_and_parallel_iterations_show_in_the_extent() -> None:
     assert (extent.batch_size, extent.steps, extent.rows, extent.chunk, extent.chunks) == (2, 6, 7, 4, 2)
 
 
+@pytest.mark.parametrize(("lengths", "chunk", "chunks"), [(None, 25, 4), (range(128), 64, 2)], ids=["full", "ragged"])
+def test_a_chunk_has_the_steps_that_many_rows_take(lengths: Any, chunk: int, chunks: int) -> None:
+    """4096 rows on a CPU: of those that run, which are half of all here."""
+    steps = 100 if lengths is None else 128
+    extent = explain(LSTMCell(2), torch.zeros(128, steps, 2), lengths and list(lengths), dtype=torch.float32).extent
+    assert extent is not None
+    assert (extent.chunk, extent.chunks) == (chunk, chunks)
+
+
 # -- nothing is run ----------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from tests.compiling import (
     script,
     wait_for,
 )
-from unspool.engine.emit.cpp.libraries import compile_cache
+from unspool.engine.emit import compile_cache
 from unspool.engine.emit.cpp.libraries.build import Build
 
 INTERRUPTED = """

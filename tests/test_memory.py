@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from unspool import (
     RNNCell,
     bidirectional_dynamic_rnn,
     dynamic_rnn,
+    explain,
     stack_bidirectional_dynamic_rnn,
 )
 from unspool.engine.memory.residual_store import ResidualStore
@@ -85,6 +87,37 @@ class Summing(RNNCell):
 def test_keep_keeps_a_sum_over_many_numbers(units: int, sums: int) -> None:
     """A number for sixteen is worth it; the sigmoid of it will do."""
     assert bytes_saved(Summing(units), memory=Keep()) == NUMBER * STEPS * ROWS * (units + sums)
+
+
+class Through(RNNCell):
+    """A step that uses its state through one operation alone."""
+
+    def __init__(self, used: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.state_size = self.output_size = UNITS
+        self.used = used
+        self.weight = torch.nn.Parameter(torch.ones(UNITS, dtype=torch.float64))
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = self.used(x[:, :1], h) * self.weight
+        return h, h
+
+
+@pytest.mark.parametrize(
+    ("used", "row_bytes"),
+    [
+        (lambda x, h: torch.where(x > 0, 0.0, h), NUMBER * UNITS),
+        (lambda x, h: torch.where(h > 0, x, 0.0), UNITS),
+        (lambda x, h: x * h.sum(1, keepdim=True), NUMBER),
+    ],
+    ids=["selected", "compared", "summed"],
+)
+def test_keep_keeps_what_is_used_of_a_state(used: Any, row_bytes: int) -> None:
+    """Not the state and what is computed of it again: that is kept in its stead, if it is no larger."""
+    cell = Through(used)
+    assert bytes_saved(cell, memory=Keep()) == STEPS * ROWS * row_bytes
+    explanation = explain(cell, torch.zeros(ROWS, STEPS, DEPTH, dtype=torch.float64, requires_grad=True))
+    assert explanation.memory.chosen.what == "1 activation"
 
 
 @pytest.mark.parametrize("every", [1, 3, 4, 10, 50])

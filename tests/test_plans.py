@@ -141,6 +141,21 @@ def test_equal_cells_share_a_plan_and_unequal_ones_do_not() -> None:
     assert plan(6, 0.25) is not first
 
 
+@pytest.mark.filterwarnings("ignore:MultiRNNCell was given the same cell object")
+def test_one_cell_in_two_places_is_planned_with_the_weights_of_both() -> None:
+    cell = unspool.GRUCell(3, input_size=3, dtype=torch.float64)
+    stack, x = unspool.MultiRNNCell([cell, cell]), torch.randn(2, 4, 3, dtype=torch.float64)
+    with unspool.strict():
+        outputs, _ = unspool.dynamic_rnn(stack, x, dtype=torch.float64)
+    steps, _ = unspool.static_rnn(stack, list(x.unbind(1)), dtype=torch.float64)
+    for one, other in zip(
+        [outputs, *torch.autograd.grad(outputs.sum(), list(cell.parameters()))],
+        [torch.stack(steps, 1), *torch.autograd.grad(torch.stack(steps, 1).sum(), list(cell.parameters()))],
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
 def test_a_plan_is_dropped_with_its_cell(plans: list[Plan]) -> None:
     cell = LSTMCell(7, input_size=3, forget_bias=0.123)
     held = len(plans)

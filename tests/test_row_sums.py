@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from unspool import RNNCell, dynamic_rnn
+from unspool import RNNCell, dynamic_rnn, explain
 from unspool.engine.emit.cpp.libraries.runtime import Runtime
 from unspool.engine.emit.cpp.part import BatchedSums
 
@@ -38,14 +38,42 @@ def test_sums_of_products_over_rows(threads: int, lefts: tuple[int, ...], dtype:
             factors = [torch.randn(rows, each, dtype=dtype) for each in lefts]
             expected = [*(left.double().t() @ right.double() for left in factors), right.double().sum(0, keepdim=True)]
             found = [torch.full_like(each, torch.nan, dtype=dtype) for each in expected]
-            told = [[left.data_ptr(), left.shape[1], left.shape[1]] for left in factors]
-            told.append([0, 0, 1])  # ones
-            Runtime.get().sums(
-                right, [number for each, sums in zip(told, found, strict=True) for number in (*each, sums.data_ptr())]
-            )
-            for one, other in zip(found, expected, strict=True):
+            totals = [torch.full((each,), torch.nan, dtype=torch.float64) for each in lefts]
+            told = [(left.data_ptr(), left.shape[1], left.shape[1]) for left in factors]
+            places = [sums.data_ptr() for sums in found]
+            factors_and_ones = zip([*told, (0, 0, 1)], places, [*(each.data_ptr() for each in totals), 0], strict=True)
+            Runtime.get().sums(right, [number for each, *where in factors_and_ones for number in (*each, *where)])
+            expected += [left.double().sum(0) for left in factors]
+            for one, other in zip([*found, *totals], expected, strict=True):
                 # Rounding grows with the number of rows at most, and with the size of what is added.
                 torch.testing.assert_close(one.double(), other, rtol=0, atol=tolerance * rows**0.5 * 4)
+
+
+@pytest.mark.compiled
+def test_rows_of_a_left_factor_are_summed_with_the_product() -> None:
+    """The gradients of a weight that is stored by outputs, and of the bias beside it: one reading of the same rows."""
+    torch.manual_seed(0)
+    cell, x = Linear().double(), torch.randn(3, 6, 8, dtype=torch.float64)
+    explanation = explain(cell, x, dtype=torch.float64)
+    assert explanation.backward is not None
+    assert explanation.backward.source.count("worker.summed[") == 1  # the other bias, which nothing is multiplied by
+    output, _ = dynamic_rnn(cell, x, dtype=torch.float64)
+    expected = torch.autograd.grad(by_hand(cell, x.transpose(0, 1)).sum(), [*cell.parameters()])
+    torch.testing.assert_close(torch.autograd.grad(output.sum(), [*cell.parameters()]), expected)
+
+
+class Linear(RNNCell):
+    """torch's layer over inputs and state, and what a bias alone is added to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size = self.output_size = 8
+        self.layer = nn.Linear(16, 8)
+        self.bias = nn.Parameter(torch.randn(8))
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.tanh(self.layer(torch.cat([x, h], 1))) * torch.sigmoid(x + self.bias)
+        return h, h
 
 
 @pytest.mark.compiled

@@ -292,3 +292,13 @@ def test_what_is_computed_of_a_few_strings_does_not_depend_on_how_many_there_wer
     assert few.mapped(lambda word: calls.append(word) or len(word)).tolist() == [6, 6]
     assert calls == [b"word 3", b"word 4"]
     assert len(torch.cat([few, Strings.of(["end"])]).table) == 3
+
+
+def test_a_state_keeps_its_structure() -> None:
+    with pytest.raises(TypeError, match="the new state"):
+        tf.data.Dataset.range(3).reduce(tf.constant(0, tf.int64), lambda state, x: (state, x))
+
+
+def test_options_are_options() -> None:
+    with pytest.raises(TypeError, match=r"options must be a tf.data.Options, but is 3"):
+        tf.data.Dataset.range(3).with_options(3)

@@ -185,3 +185,45 @@ class TestFedStates:
         state = tf.nn.rnn_cell.LSTMCell(2).zero_state(1, tf.float32)
         with tf.Session() as session, pytest.raises(ValueError, match="has 2 tensors, but its value has 1 elements"):
             session.run(state.h, {state: [np.zeros((1, 2))]})
+
+
+cells = tf.nn.rnn_cell
+
+
+def stack() -> Any:
+    return cells.MultiRNNCell([cells.GRUCell(4), cells.GRUCell(4)])
+
+
+@pytest.mark.parametrize("container", [tuple, list])
+@pytest.mark.parametrize(
+    ("make", "own"), [(lambda: cells.LSTMCell(4), lambda parts: cells.LSTMStateTuple(*parts)), (stack, tuple)]
+)
+def test_calls_one_after_another_take_any_tuple_for_a_state_and_return_the_cells(
+    make: Any, own: Any, container: Any
+) -> None:
+    cell, parts = make(), (tf.zeros([2, 4]), tf.ones([2, 4]))
+    steps = tf.unstack(tf.constant(inputs), axis=1)
+    outputs, state = tf.nn.static_rnn(cell, steps, initial_state=container(parts))
+    assert type(state) is type(cell(steps[0], container(parts))[1]) is type(own(parts))
+    expected, _ = tf.nn.dynamic_rnn(cell, tf.constant(inputs), initial_state=own(parts))
+    found, wanted = run([tf.stack(outputs, 1), expected])
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("container", [tuple, list])
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda cell, state: tf.nn.dynamic_rnn(cell, tf.constant(inputs), initial_state=state),
+        lambda cell, state: tf.nn.dynamic_rnn(cell, tf.constant(inputs), [3, 2], initial_state=state),
+        lambda cell, state: tf.nn.static_rnn(cell, [tf.zeros([2, 2])] * 2, state, sequence_length=[2, 1]),
+        lambda cell, state: tf.nn.bidirectional_dynamic_rnn(cell, cell, tf.constant(inputs), None, state, state),
+    ],
+)
+def test_loops_that_compare_states_refuse_other_tuples(loop: Any, container: Any) -> None:
+    zeros = container([tf.zeros([2, 4]), tf.zeros([2, 4])])
+    with pytest.raises(TypeError, match=r"initial_state is a (tuple|list), but cell.state_size is an LSTMStateTuple"):
+        loop(cells.LSTMCell(4), zeros)
+    if container is list:
+        with pytest.raises(TypeError, match=r"initial_state is a list, but cell.state_size is a tuple of 2"):
+            loop(stack(), zeros)

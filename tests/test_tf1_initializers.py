@@ -75,3 +75,35 @@ def test_matrices_alone_are_orthogonal(initializer):
 def test_a_seed_of_its_own_repeats_the_values():
     first, second = (values(tf.glorot_uniform_initializer(seed=3), [4]) for _ in range(2))
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("make", "low", "high"),
+    [
+        (lambda low, high: tf.random_uniform_initializer(low, high), 2.0, 3.0),
+        (lambda low, high: tf.random_uniform_initializer(2.0, high), 2.0, 3.0),
+        (lambda mean, deviation: tf.truncated_normal_initializer(mean, deviation / 6), 2.0, 3.0),
+        (lambda mean, deviation: tf.random_normal_initializer(mean, 0.0 * deviation), 2.0, 3.0),
+    ],
+)
+def test_bounds_and_moments_may_be_tensors_that_are_fed(make, low: float, high: float):
+    fed = tf.placeholder(tf.float32, []), tf.constant(high)
+    weight = tf.get_variable("weight", [50], initializer=make(*fed))
+    with tf.Session() as session:
+        session.run(weight.initializer, {fed[0]: low})
+        first = session.run(weight)
+        session.run(weight.initializer, {fed[0]: low})
+        assert first.min() >= 1.0
+        assert first.max() <= high
+        assert first.std() == 0 or not np.array_equal(first, session.run(weight))
+
+
+def test_the_weights_of_a_cell_begin_between_tensors():
+    bound = tf.constant(0.5)
+    with tf.variable_scope("model", initializer=tf.random_uniform_initializer(-bound, bound)):
+        cell = tf.nn.rnn_cell.GRUCell(4)
+        tf.nn.dynamic_rnn(cell, tf.zeros([2, 3, 4]), dtype=tf.float32)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        kernel = session.run(tf.trainable_variables()[0])
+    assert 0.4 < np.abs(kernel).max() <= 0.5

@@ -245,6 +245,25 @@ def test_dropout_takes_the_probability_to_keep() -> None:
         assert set(session.run(made, {keep: 0.5}).tolist()) == {0.0, 2.0}
 
 
+def test_the_weights_of_a_layer_are_read_and_set_in_the_default_session() -> None:
+    layer = tf.layers.Dense(2)
+    with pytest.raises(ValueError, match="`count_params` on dense, but the layer isn't built"):
+        layer.count_params()
+    made = layer(tf.ones([1, 3]))
+    assert layer.count_params() == 8
+    with tf.Session() as session:
+        assert [each.shape for each in layer.get_weights()] == [(3, 2), (2,)]  # which begin there
+        layer.set_weights([np.ones([3, 2]), [1.0, 2.0]])
+        assert session.run(made).tolist() == [[4.0, 5.0]]
+        with pytest.raises(ValueError, match="length 1, but the layer was expecting 2 weights"):
+            layer.set_weights([np.ones([3, 2])])
+        with pytest.raises(ValueError, match="not compatible with provided weight shape"):
+            layer.set_weights([np.zeros([3, 2]), np.zeros([3])])
+        assert session.run(made).tolist() == [[4.0, 5.0]]
+    with pytest.raises(ValueError, match="No default session is registered"):
+        layer.get_weights()
+
+
 # -- metrics ---------------------------------------------------------------------------------------------------------
 
 

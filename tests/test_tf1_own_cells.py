@@ -157,3 +157,118 @@ def test_a_step_that_assigns_to_a_variable_is_refused():
 
     with pytest.raises(ValueError, match="Counting assigns to a variable"):
         tf.nn.dynamic_rnn(Counting(UNITS), inputs_placeholder(), dtype=tf.float64)
+
+
+class Stepping(tf.nn.rnn_cell.RNNCell):
+    """A cell whose step does something more with its new state."""
+
+    state_size = output_size = 4
+
+    def __init__(self, more: Any) -> None:
+        super().__init__()
+        self._more = more
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        state = self._more(inputs + tf.get_variable("gain", [4]) * state)
+        return state, state
+
+
+SIZES = {
+    "reshape": lambda y: tf.reshape(tf.reshape(y, [-1, 2, 2]), [tf.shape(y)[0], 4]),
+    "half": lambda y: tf.reshape(tf.reshape(y, [2 * tf.shape(y)[0], 2]), tf.shape(y)),
+    "zeros": lambda y: y + tf.zeros([tf.shape(y)[0], 4]) + tf.fill([4], 0.0),
+    "ones": lambda y: y * tf.ones([tf.shape(y)[0], 1]),
+    "tile": lambda y: tf.tile(y[:, :2], [1, 2]) * 0 + y,
+    "slice": lambda y: tf.concat([tf.slice(y, [0, 0], [-1, 1]), tf.slice(y, [0, 1], [tf.shape(y)[0], 3])], 1),
+    "broadcast": lambda y: y + tf.broadcast_to(tf.constant([[0.0]]), tf.stack([tf.shape(y)[0], 4])),
+}
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_a_step_computes_are_no_reason_for_the_plain_loop(name: str, rows: int | None) -> None:
+    values = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    x = tf.placeholder(tf.float32, [rows, 3, 4])
+    outputs, _ = tf.nn.dynamic_rnn(Stepping(SIZES[name]), x, dtype=tf.float32)
+    (variable,) = tf.trainable_variables()
+    gradients = tf.gradients(outputs, [x, variable])
+    with tf.Session() as session, unspool.strict():
+        variable.load(np.full(4, 0.5), session)
+        found, by_x, by_gain = session.run([outputs, *gradients], {x: values})
+    expected = [values[:, 0], values[:, 1] + 0.5 * values[:, 0]]
+    expected.append(values[:, 2] + 0.5 * expected[1])
+    np.testing.assert_allclose(found, np.stack(expected, 1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(by_x, np.broadcast_to([[1.75], [1.5], [1.0]], (2, 3, 4)), rtol=1e-6)
+    # d/dg of x0 + (x1 + g x0) + (x2 + g (x1 + g x0))
+    np.testing.assert_allclose(by_gain, (2 * values[:, 0] + values[:, 1]).sum(0), rtol=1e-5, atol=1e-6)
+
+
+DRAWS = {
+    "dropout": lambda y: tf.nn.dropout(y, 0.5),
+    "rate": lambda y: tf.layers.dropout(y, 0.5, training=tf.constant(True)),
+    "noise_shape": lambda y: tf.nn.dropout(y, 0.5, noise_shape=[tf.shape(y)[0], 1]),
+    "normal": lambda y: y * tf.random_normal(tf.shape(y)),
+    "uniform": lambda y: y * tf.random_uniform([tf.shape(y)[0], 4], -1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("name", DRAWS)
+def test_what_a_step_draws_is_drawn_by_a_plan_and_repeated_by_a_seed(name: str, seed: int | None) -> None:
+    tf.set_random_seed(seed)
+    x = tf.ones([64, 3, 4])  # so many rows that no two draws are the same by chance
+    outputs, _ = tf.nn.dynamic_rnn(Stepping(lambda y: DRAWS[name](tf.get_variable("k", []) * y)), x, dtype=tf.float32)
+    gain, k = tf.trainable_variables()
+    gradient = tf.gradients(outputs, [k])[0]
+    runs = []
+    for _ in range(2):
+        with tf.Session() as session, unspool.strict():
+            gain.load(np.zeros(4), session)
+            k.load(2.0, session)
+            runs += [session.run([outputs, gradient]) for _ in range(2)]
+    for drawn, by_k in runs:  # what forward has drawn, backward multiplies by
+        np.testing.assert_allclose(by_k, drawn.sum() / 2, rtol=1e-5)
+    first, second = runs[0][0], runs[1][0]
+    assert not np.array_equal(first[:, 0], first[:, 1])
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, runs[2][0]) == (seed is not None)
+    assert np.array_equal(second, runs[3][0]) == (seed is not None)
+
+
+def test_a_dropout_that_keeps_everything_changes_nothing() -> None:
+    keep = tf.placeholder(tf.float32, [])
+    x = tf.ones([2, 3, 4])
+    outputs, _ = tf.nn.dynamic_rnn(Stepping(lambda y: tf.nn.dropout(y, keep)), x, dtype=tf.float32)
+    with tf.Session() as session, unspool.strict():
+        tf.trainable_variables()[0].load(np.zeros(4), session)
+        assert session.run(outputs, {keep: 1.0}).tolist() == np.ones((2, 3, 4)).tolist()
+        assert set(session.run(outputs, {keep: 0.5}).reshape(-1)) == {0.0, 2.0}
+
+
+@pytest.mark.filterwarnings("ignore:MultiRNNCell was given the same cell object")
+def test_one_cell_in_two_layers_is_planned() -> None:
+    values = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    cell = tf.nn.rnn_cell.GRUCell(4)
+    outputs, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.MultiRNNCell([cell] * 2), tf.constant(values), dtype=tf.float32)
+    below, _ = tf.nn.dynamic_rnn(cell, tf.constant(values), dtype=tf.float32)
+    above, _ = tf.nn.dynamic_rnn(cell, below, dtype=tf.float32)
+    weights = tf.trainable_variables()
+    assert len(weights) == 4
+    with tf.Session() as session, unspool.strict():
+        session.run(tf.global_variables_initializer())
+        one, two = session.run([[each, *tf.gradients(each, weights)] for each in (outputs, above)])
+    for found, expected in zip(one, two, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)  # gradients are sums of both layers'
+
+
+def test_another_cell_of_the_session_is_no_reason_for_the_plain_loop() -> None:
+    x = tf.ones([2, 3, 4])
+    own, _ = tf.nn.dynamic_rnn(Stepping(tf.tanh), x, dtype=tf.float32)
+    looks = tf.contrib.seq2seq.LuongAttention(4, x)
+    cell = tf.contrib.seq2seq.AttentionWrapper(tf.nn.rnn_cell.GRUCell(4), looks, attention_layer_size=4)
+    outputs, _ = tf.nn.dynamic_rnn(cell, own, dtype=tf.float32, scope="attention")
+    with tf.Session() as session, unspool.strict():
+        session.run(tf.global_variables_initializer())
+        session.run(outputs)
+        session.run(own[:, :2])
+        assert session.run(outputs).shape == (2, 3, 4)

@@ -109,6 +109,37 @@ def test_a_program_has_the_former_names_of_numpy_while_it_runs(tmp_path: Path):
     assert [name for name in FORMER if name not in vars(np)] == missing
 
 
+RAGGED = """
+import numpy as np, tensorflow as tf
+lists = np.array([[1], [1, 2]])
+same = np.asarray([np.zeros(2), np.zeros(3)])
+whole = np.array([[1, 2], [3, 4]])
+def refused(function):
+    try:
+        function()
+    except ValueError as error:
+        return str(error)
+numbers = refused(lambda: np.array([[1], [1, 2]], np.int32))
+library = refused(lambda: np.mean([[1], [1, 2]]))
+tensor = refused(lambda: tf.constant([[1], [1, 2]]))
+"""
+
+
+def test_a_program_makes_arrays_of_lists_and_libraries_do_not(tmp_path: Path):
+    make = np.array
+    program = tmp_path / "program.py"
+    program.write_text(RAGGED)
+    found = runner.run(program)
+    assert (found["lists"].dtype, found["lists"].tolist()) == (object, [[1], [1, 2]])
+    assert [each.shape for each in found["same"]] == [(2,), (3,)]
+    assert found["whole"].dtype == int
+    for name in ("numbers", "library", "tensor"):
+        assert "inhomogeneous" in found[name] or "rectangular" in found[name], name
+    assert np.array is make
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        np.array([[1], [1, 2]])
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -63,6 +63,29 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(session: An
             np.testing.assert_array_equal(other.run(each), session.run(each))
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_prefix_that_ends_in_a_slash_names_files_that_begin_with_a_dot(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relative: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = "model/" if relative else f"{tmp_path}/model/"
+    weight = variable("weight", 1, 2)
+    session.run(tf.global_variables_initializer())
+    saver = train.Saver(max_to_keep=1)
+    assert saver.save(session, given) == given
+    assert files(tmp_path / "model") == [".data-00000-of-00001", ".index", ".meta", "checkpoint"]
+    assert train.checkpoint_exists(given)
+    assert train.latest_checkpoint(given) == given
+    assert train.list_variables(given) == [("weight", [2])]
+    with tf.Session() as other:
+        saver.restore(other, train.latest_checkpoint(given))
+        assert other.run(weight).tolist() == [1, 2]
+    assert saver.save(session, given, global_step=3) == f"{given}-3"
+    assert files(tmp_path / "model") == ["-3.data-00000-of-00001", "-3.index", "-3.meta", "checkpoint"]
+    with pytest.raises(ValueError, match="path must be the prefix of files"):
+        saver.save(session, "")
+
+
 def test_every_dtype_comes_back_as_it_was(session: Any, tmp_path: Path) -> None:
     kinds = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64"]
     made = {kind: tf.get_variable(kind, initializer=np.array([[1, 0]], kind)) for kind in kinds}

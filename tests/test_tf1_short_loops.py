@@ -18,15 +18,17 @@ from unspool.tf1.rnn import running
 cells = tf.nn.rnn_cell
 
 
-def choosing(x: torch.Tensor) -> torch.Tensor:
+class Choosing(torch.nn.Module):
     """An activation that looks at values: there is no plan for its cell."""
-    return torch.tanh(x) if float(x.detach().sum()) > 0 else torch.sigmoid(x)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) if float(x.detach().sum()) > 0 else torch.sigmoid(x)
 
 
 CELLS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "lstms": (lambda: cells.LSTMCell(4), lambda: cells.LSTMCell(4)),
     "others": (lambda: cells.GRUCell(4), lambda: cells.MultiRNNCell([cells.BasicRNNCell(3), cells.LSTMCell(2)])),
-    "unplanned": (lambda: cells.GRUCell(4), lambda: cells.BasicRNNCell(4, activation=choosing)),
+    "unplanned": (lambda: cells.GRUCell(4), lambda: cells.BasicRNNCell(4, activation=Choosing())),
 }
 
 

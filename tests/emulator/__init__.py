@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from unspool.engine.emit import registry
 from unspool.engine.emit.cpp.libraries.build import Build
+from unspool.engine.emit.cuda.loop.emitter import CudaLoops
 from unspool.engine.emit.cuda.loop.printer import kernel
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling
-from unspool.engine.emit.protocol import CoreEmitter
+from unspool.engine.emit.protocol import Emitted
 from unspool.engine.ir.core import Core
+from unspool.engine.partition.split import Split
 from unspool.engine.reasons import Reason
+from unspool.engine.rows.labels import Label
 
 ROOM = Path(__file__).parent
 ENTRY = """
@@ -84,7 +87,7 @@ class Emulated:
         numbers = [
             ctypes.c_int64(each) for each in (blocks, threads, shared_bytes, self.withheld, self.seed, self.tick)
         ]
-        self.launches += 1
+        self.launches += chunk[0] > 1  # of loops, not of what is beside them
         _runtime()(
             kernel.library().entry, ctypes.c_void_p(told.buffer_info()[0]), *numbers, message, ctypes.c_int64(4096)
         )
@@ -98,14 +101,15 @@ class Emulated:
         return torch.zeros(5, dtype=torch.int64)
 
 
-class EmulatedEmitter(CoreEmitter):
+class EmulatedEmitter(CudaLoops):
     """The CUDA loop emitter, on a CPU."""
 
     name = "emulated"
 
     def __init__(self, machine: Emulated, tiling: Tiling | None = None) -> None:
-        self.machine, self.tiling = machine, tiling
+        self.emulated, self.tiling = machine, tiling
         self.cores: list[Core] = []
+        self.beside: list[Core] = []
 
     def refusal(self, device: torch.device) -> Reason | None:
         return None
@@ -113,9 +117,14 @@ class EmulatedEmitter(CoreEmitter):
     def cost(self, core: Core) -> float:
         return 0.0
 
-    def core(self, core: Core, device: torch.device) -> CudaLoop:
-        self.cores.append(core)
-        return CudaLoop(core, self.machine, self.tiling)
+    def machine(self, device: torch.device) -> Emulated:
+        return self.emulated
+
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
+        emitted = super().emit(split, labels, device, variant)
+        self.cores.append(emitted.core.core)
+        self.beside += [each.core for each in cast(CudaLoop, emitted.core).beside]
+        return emitted
 
 
 @contextmanager

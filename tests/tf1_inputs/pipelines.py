@@ -266,7 +266,46 @@ def in_a_loop(tf: Any, folder: Path) -> Any:
         return [session.run(total), session.run(total)]
 
 
+def whole(tf: Any, number: int) -> Any:
+    return tf.constant(number, tf.int64)
+
+
+REDUCED: dict[str, Callable[[Any], Any]] = {
+    "reduce to a sum": lambda tf: numbers(tf, 5).reduce(whole(tf, 0), lambda s, x: s + x),
+    "reduce two at once": lambda tf: numbers(tf, 5).reduce(
+        (whole(tf, 0), whole(tf, 1)), lambda s, x: (s[0] + x, s[1] * 2)
+    ),
+    "reduce to a dict": lambda tf: numbers(tf, 3).reduce({"a": whole(tf, 0)}, lambda s, x: {"a": s["a"] + x}),
+    "reduce pairs": lambda tf: tf.data.Dataset.zip((numbers(tf, 3), numbers(tf, 3, 6))).reduce(
+        whole(tf, 0), lambda s, x: s + x[0] * x[1]
+    ),
+    "reduce to all elements": lambda tf: numbers(tf, 3).reduce(
+        tf.zeros([0], tf.int64), lambda s, x: tf.concat([s, [x]], 0)
+    ),
+    "reduce nothing": lambda tf: numbers(tf, 0).reduce(whole(tf, 7), lambda s, x: s + x),
+    "reduce with a tensor from around": lambda tf: (
+        lambda factor: numbers(tf, 4).reduce(whole(tf, 0), lambda s, x: s + factor * x)
+    )(whole(tf, 2)),
+}
+
+
+def reduced(tf: Any, make: Callable[[Any], Any]) -> Any:
+    made = make(tf)
+    parts = list(made.values()) if isinstance(made, dict) else list(made) if isinstance(made, tuple) else [made]
+    with tf.Session() as session:
+        return [[each.shape.as_list(), session.run(each)] for each in parts]
+
+
+def options_of(tf: Any, folder: Path) -> Any:
+    options = tf.data.Options()
+    options.experimental_deterministic = False
+    with_options = numbers(tf, 3).with_options(options)
+    found = [with_options.map(lambda x: x + 1), numbers(tf, 3), with_options]
+    return [[each.options().experimental_deterministic, elements(tf, each)] for each in found]
+
+
 CASES = {name: (lambda tf, folder, make=make: elements(tf, make(tf))) for name, make in PIPELINES.items()}
+CASES |= {name: (lambda tf, folder, make=make: reduced(tf, make)) for name, make in REDUCED.items()}
 CASES |= {
     each.__name__.replace("_", " "): each
     for each in (
@@ -280,6 +319,7 @@ CASES |= {
         after_the_end,
         in_branches,
         in_a_loop,
+        options_of,
     )
 }
 
@@ -297,6 +337,7 @@ def _initializer_of(tf: Any, dataset: Any, kind: str = "int64", shape: Any = ())
 
 
 MISTAKES: dict[str, Callable[[Any], Any]] = {
+    "reduce to another dtype": lambda tf: numbers(tf, 3).reduce(whole(tf, 0), lambda s, x: tf.cast(x, tf.float32)),
     "slices of several counts": lambda tf: tf.data.Dataset.from_tensor_slices(([1, 2], [1, 2, 3])),
     "slices of a scalar": lambda tf: tf.data.Dataset.from_tensor_slices(3),
     "zip of lists": lambda tf: tf.data.Dataset.zip([numbers(tf, 2), numbers(tf, 2)]).batch(2),

@@ -7,6 +7,7 @@ from tests.tf1_ops import (
     arrays,
     control,
     ctc,
+    custom_gradients,
     distributions,
     images,
     joining,
@@ -43,5 +44,6 @@ CALLS: dict[str, dict[str, Call]] = {
     "ctc": ctc.CALLS,
     "strings": strings.CALLS,
     "metrics": metrics.CALLS,
+    "custom_gradients": custom_gradients.CALLS,
 }
 """By subject and name."""

@@ -35,16 +35,15 @@ class Files(Protocol):
 class Folder:
     """The files with one prefix, in a folder."""
 
-    def __init__(self, prefix: Path) -> None:
-        self.prefix = prefix
-        self.name = str(prefix)
+    def __init__(self, prefix: str) -> None:
+        self.prefix = self.name = prefix
 
     def index(self) -> bytes:
         """The whole `.index` file; `FileNotFoundError` if there is none, `CheckpointError` if it is too large."""
         path = Path(f"{self.prefix}.index")
         if not path.is_file():
             hint = ""
-            if self.prefix.is_file():
+            if os.path.isfile(self.prefix):
                 hint = f"; {self.prefix} is a file of itself: if it is a checkpoint, then one of Saver's first version"
             raise FileNotFoundError(f"there is no checkpoint {self.prefix}: looked for {path}{hint}")
         size = path.stat().st_size
@@ -68,7 +67,7 @@ class Folder:
             return data[: file.readinto(data)]
 
     def _shard(self, shard: int, shards: int) -> Path:
-        return Path(shard_name(str(self.prefix), shard, shards))
+        return Path(shard_name(self.prefix, shard, shards))
 
 
 def shard_name(prefix: str, shard: int, shards: int) -> str:
@@ -80,7 +79,7 @@ def shard_name(prefix: str, shard: int, shards: int) -> str:
     return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
 
 
-def find_prefix(path: str | os.PathLike[str]) -> Path:
+def find_prefix(path: str | os.PathLike[str]) -> str:
     """What the names of a checkpoint's files begin with.
 
     Args:
@@ -90,15 +89,17 @@ def find_prefix(path: str | os.PathLike[str]) -> Path:
     >>> find_prefix("model.ckpt-1000.index") == find_prefix("model.ckpt-1000.data-00000-of-00001")
     True
     """
-    given = Path(path)
-    if given.is_dir() and not Path(f"{given}.index").is_file():
-        return given / _latest(given / "checkpoint")
-    stem = re.sub(r"\.(index|data-\d{5}-of-\d{5})$", "", given.name)
-    return given.with_name(stem) if stem else given
+    given = os.fspath(path)
+    if os.path.isdir(given) and not os.path.isfile(f"{given}.index"):
+        return os.path.join(given, _latest(Path(given, "checkpoint")))
+    return re.sub(r"\.(index|data-\d{5}-of-\d{5})$", "", given)
 
 
 def _latest(path: Path) -> str:
-    """The last component of the path that a `checkpoint` file names: the folder may have moved since."""
+    """The last component of the path that a `checkpoint` file names: the folder may have moved since.
+
+    Nothing, where that is the folder: then its files have no name before their endings.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}, the file that names the latest checkpoint of a folder")
     with path.open("rb") as file:
@@ -108,9 +109,9 @@ def _latest(path: Path) -> str:
         raise CheckpointError(f'{path} has no line model_checkpoint_path: "..."')
     plain = re.sub(rb"\\([0-7]{1,3}|.)", _unescaped, found[1]).decode("utf-8", "replace")
     name = plain.rpartition("/")[2]
-    if name in ("", ".", "..") or "\0" in name:
+    if not plain.strip("/") or name == ".." or "\0" in name:
         raise CheckpointError(f"{path} names the checkpoint {plain!r}, which is no name of a file")
-    return name
+    return "" if name == "." else name
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:

@@ -23,12 +23,13 @@ def save_tf1_checkpoint(path: str | os.PathLike[str], variables: Mapping[str, An
     index last: whoever finds an index finds a checkpoint. Their folder is made if there is none.
 
     Args:
-        path: the prefix of the files, such as `model.ckpt-1000`.
+        path: the prefix of the files, such as `model.ckpt-1000`; after a slash at its end their names begin with a dot,
+            as TensorFlow has them.
         variables: arrays or tensors by name, such as `tf_variables(cell)`.
 
     Raises:
         TypeError: if a name is no string, or a value is nothing that TensorFlow can store.
-        ValueError: if a name is empty, or has a character that names cannot have.
+        ValueError: if a name is empty, or has a character that names cannot have; or if `path` is empty.
 
     >>> import tempfile
     >>> from unspool import GRUCell, load_tf1_checkpoint, save_tf1_checkpoint, tf_variables
@@ -42,13 +43,13 @@ def save_tf1_checkpoint(path: str | os.PathLike[str], variables: Mapping[str, An
     rnn/gru_cell/gates/bias (4,)
     rnn/gru_cell/gates/kernel (5, 4)
     """
-    prefix = Path(path)
-    if prefix.name in ("", "..") or str(path).endswith(("/", os.sep)):
-        raise ValueError(f"path must be the prefix of files, such as folder/model.ckpt, but is {str(path)!r}")
+    prefix = os.fspath(path)
+    if not prefix or os.path.basename(prefix) in (".", ".."):
+        raise ValueError(f"path must be the prefix of files, such as folder/model.ckpt, but is {prefix!r}")
     stored = {_key(name): _stored(name, value) for name, value in variables.items()}
-    prefix.parent.mkdir(parents=True, exist_ok=True)
+    Path(os.path.dirname(prefix)).mkdir(parents=True, exist_ok=True)
     items = [(b"", header_bytes(Header(shards=1)))]
-    with _replacing(Path(shard_name(str(prefix), 0, 1))) as data:
+    with _replacing(Path(shard_name(prefix, 0, 1))) as data:
         offset = 0
         for key, (dtype, array) in sorted(stored.items(), key=lambda item: item[0]):
             values = memoryview(array.reshape(-1).view("u1")) if array.size else memoryview(b"")

@@ -2,7 +2,7 @@
 
 Behind them are torch's tracers, sympy and compilers: seconds of imports, which a program pays with its first plan and
 not with `import unspool`. So loops and decoding reach them as `entry.run`, never by importing the name, and no module
-that they import at once may import these four.
+that they import at once may import these five.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from unspool import forking as forking  # at once: a fork before the first plan is one too
 
 if TYPE_CHECKING:
+    from unspool.engine.at_once import both as both
     from unspool.engine.explain.explain import explain as explain
     from unspool.engine.guards.one_step import outputs_of_a_step as outputs_of_a_step
     from unspool.engine.run import run as run
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "run": "unspool.engine.run",
+    "both": "unspool.engine.at_once",
     "explain": "unspool.engine.explain.explain",
     "Stepper": "unspool.engine.stepper",
     "outputs_of_a_step": "unspool.engine.guards.one_step",

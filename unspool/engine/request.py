@@ -42,6 +42,8 @@ class Request:
         owner: who keeps the plan, if the cell was only made for the occasion.
         counts: the rows of each step, if inputs and outputs are packed: rows of all steps one after another, without
             padding, the longest sequence first. Then there are no lengths.
+        order: which row of the caller's batch each of the packed sequences is; None if they are in its order. What the
+            cell itself has of each row is in that order.
         fixed: whether nobody changes anything about the cell but the values of its weights, by the caller's word: then
             what one call has found out need not be looked for by the next.
     """
@@ -54,6 +56,7 @@ class Request:
     options: Options = field(default_factory=Options)
     owner: Any = None
     counts: tuple[int, ...] | None = field(default=None, kw_only=True)
+    order: Tensor | None = field(default=None, kw_only=True)
     fixed: bool = field(default=False, kw_only=True)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from unspool.engine.execute import plain
 from unspool.engine.execute.autograd import run_call
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.double_backward import Replay
-from unspool.engine.execute.layout import Layout, PackedLayout
+from unspool.engine.execute.layout import DeviceLayout, Layout, PackedLayout
 from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
@@ -84,13 +85,21 @@ def _structured(request: Request, call: Call, results: Sequence[Tensor]) -> tupl
 
 
 def _run_plain(request: Request) -> tuple[Structure, Structure]:
-    """The same by the plain loop, which knows no packed rows."""
+    """The same by the plain loop, which knows no packed rows, and none in another order than the cell's."""
     if request.counts is None:
         return plain.run(request.cell, request.inputs, request.lengths, request.state, request.output_dtype)
-    layout = PackedLayout.of_counts(request.counts, flatten(request.inputs)[0].device)
-    inputs = map_structure(layout.padded, request.inputs)
-    outputs, state = plain.run(request.cell, inputs, layout.lengths, request.state, request.output_dtype)
-    return map_tensors(layout.packed, outputs), state
+    layout, order = PackedLayout.of_counts(request.counts, flatten(request.inputs)[0].device), request.order
+    back = None if order is None else order.argsort()
+    inputs = map_structure(lambda leaf: _picked(layout.padded(leaf), back, 1), request.inputs)
+    state = map_structure(lambda leaf: _picked(leaf, back), request.state)
+    outputs, state = plain.run(request.cell, inputs, _picked(layout.lengths, back), state, request.output_dtype)
+    outputs = map_tensors(lambda leaf: layout.packed(_picked(leaf, order, 1)), outputs)
+    return outputs, map_structure(lambda leaf: _picked(leaf, order), state)
+
+
+def _picked(leaf: Tensor, order: Tensor | None, axis: int = 0) -> Tensor:
+    """Rows in another order."""
+    return leaf if order is None or not leaf.dim() else leaf.index_select(axis, order)
 
 
 def _can_be_scanned(request: Request) -> bool:
@@ -101,10 +110,18 @@ def _can_be_scanned(request: Request) -> bool:
 def _check_values(request: Request, call: Call) -> None:
     """Runs the first step as it stands: what it checks of values, a plan does not."""
     random, lengths, counts = RandomState(call.layout.device), request.lengths, request.counts
-    first = map_structure(lambda leaf: leaf[:1] if counts is None else leaf[None, : counts[0]], request.inputs)
+    if counts is None:
+        first = replace(
+            request,
+            inputs=map_structure(lambda leaf: leaf[:1], request.inputs),
+            lengths=None if lengths is None else lengths.clamp(max=1),
+        )
+    else:
+        first = replace(
+            request, inputs=map_structure(lambda leaf: leaf[: counts[0]], request.inputs), counts=counts[:1]
+        )
     with torch.no_grad():
-        once = None if lengths is None else lengths.clamp(max=1)
-        plain.run(request.cell, first, once, request.state, request.output_dtype)
+        _run_plain(first)
     random.restore()
     call.plan.unchecked = False
 
@@ -124,42 +141,60 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
     Raises:
         CannotPlanError: with the reason, if the plain loop has to do it.
     """
-    leaves, options, lengths = flatten(request.inputs), request.options, request.lengths
+    leaves, options = flatten(request.inputs), request.options
     shown = request if request.counts is None else _shown_padded(request, request.counts)
     (steps, batch_size), device = static_shape(flatten(shown.inputs)[0])[:2], leaves[0].device
     if steps == 0 or batch_size == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
     ready = plan_of(shown)
     plan = ready.plan
-    if lengths is not None and plan.trace.other_containers is not None:
+    if request.lengths is not None and plan.trace.other_containers is not None:
         raise CannotPlanError.of(plan.trace.other_containers)
-    operands = Operands(_weights(ready), leaves, flatten(request.state), list(ready.row_buffers.values()))
+    by_row = [_picked(each, request.order) for each in ready.row_buffers.values()]
+    operands = Operands(_weights(ready), leaves, flatten(request.state), by_row)
     tensors = operands.flat()
-    if request.counts is not None:
-        layout: Layout = PackedLayout.of_counts(request.counts, device)
-    else:
-        layout = Layout.full(batch_size, steps, device) if lengths is None else Layout.of(lengths, steps, device)
-    if layout.steps == 0:
+
+    def call_on(layout: Layout) -> Call:
+        ends = plan.reach.results(layout, bits(each.requires_grad for each in tensors)) if ready.adjoint else 0
+        adjoint = bool(ends)  # all results may be detached
+        return Call(
+            plan,
+            layout,
+            steps,
+            options.parallel_iterations or _default_chunk(layout),
+            (options.memory or default_memory(device)) if adjoint else None,
+            options.swap_memory and device.type == "cuda",
+            asked(),
+            ready.constants,
+            _replay(request, ready, layout, steps) if adjoint else None,
+            ends,
+            scope,
+        )
+
+    call = call_on(_layout(request, steps, batch_size, device))
+    if call.layout.on_device and not call.counts_on_device:
+        call = call_on(call.layout.counted)
+    if call.layout.steps == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
-    ends = plan.reach.results(layout, bits(each.requires_grad for each in tensors)) if ready.adjoint else 0
-    adjoint = bool(ends)  # all results may be detached
-    call = Call(
-        plan,
-        layout,
-        steps,
-        options.parallel_iterations or _default_chunk(steps, batch_size, device),
-        (options.memory or default_memory(device)) if adjoint else None,
-        options.swap_memory and device.type == "cuda",
-        asked(),
-        ready.constants,
-        _replay(request, ready, layout, steps) if adjoint else None,
-        ends,
-        scope,
-    )
     largest = call.start()  # which may still find a reason
     if not options.parallel_iterations and largest >= LARGE_ROW:
         call = call._replace(chunk=max(1, min(call.chunk, CHUNK_BYTES // (largest * batch_size))))
     return call, tensors
+
+
+def _layout(request: Request, steps: int, batch_size: int, device: torch.device) -> Layout:
+    """The rows of each step, without waiting for the device where that can be."""
+    if request.counts is not None:
+        return PackedLayout.of_counts(request.counts, device)
+    if request.lengths is None:
+        return Layout.full(batch_size, steps, device)
+    on_device = stays_on_device(request.lengths, device)
+    return (DeviceLayout if on_device else Layout.of)(request.lengths, steps, device)
+
+
+def stays_on_device(lengths: Tensor, device: torch.device) -> bool:
+    """Whether the host would have to wait for lengths."""
+    return device.type == "cuda" and lengths.device == device
 
 
 def _shown_padded(request: Request, counts: tuple[int, ...]) -> Request:
@@ -194,8 +229,8 @@ CHUNK_BYTES = 8 << 20
 hands out fresh memory for it, page by page."""
 
 
-def _default_chunk(steps: int, batch_size: int, device: torch.device) -> int:
-    if device.type != "cpu":
+def _default_chunk(layout: Layout) -> int:
+    if layout.device.type != "cpu" or layout.steps == 0:
         return CHUNK_STEPS
-    most = max(CHUNK_STEPS, -(-ENOUGH_ROWS // batch_size))
-    return -(-steps // -(-steps // most))  # chunks of much the same length
+    most = max(CHUNK_STEPS, math.ceil(ENOUGH_ROWS / layout.mean_rows))
+    return -(-layout.steps // -(-layout.steps // most))  # chunks of much the same length

@@ -220,14 +220,15 @@ def check_state_rows(state: Structure, batch_size: int, name: str, steps: int | 
 
 
 def as_output_dtype(dtype: Any, state: Structure) -> torch.dtype:
-    """`dtype`, or the one dtype of the state."""
+    """`dtype`, or the one dtype of the state; of several, the one that is no whole number: counters are not put out."""
     if dtype is not None:
         return as_dtype(dtype)
     found = {leaf.dtype for leaf in flatten(state) if isinstance(leaf, Tensor)}
-    if len(found) != 1:
+    told = found if len(found) == 1 else {each for each in found if each.is_floating_point or each.is_complex}
+    if len(told) != 1:
         what = f"has several: {', '.join(sorted(map(str, found)))}" if found else "is empty"
         raise ValueError(f"the dtype of the outputs cannot be told from the state, which {what}; give dtype")
-    return found.pop()
+    return told.pop()
 
 
 def check_parallel_iterations(parallel_iterations: Any) -> None:

@@ -10,9 +10,9 @@ from unspool.dynamo import as_one_operation, captures, loop_options
 from unspool.engine import Memory
 from unspool.flags import checks_flags
 from unspool.loops.arguments import Sequences, as_sequences, scope_name
-from unspool.loops.directions import both_directions
+from unspool.loops.directions import at_once, both_directions
 from unspool.loops.dynamic import to_major
-from unspool.structure import Structure
+from unspool.structure import Structure, flatten
 
 
 @captures
@@ -84,6 +84,7 @@ def bidirectional_dynamic_rnn(
 
     forwards, backwards = both_directions(sequences, (cell_fw, initial_state_fw), (cell_bw, initial_state_bw))
     name = scope_name(scope, "bidirectional_rnn")
-    outputs_fw, state_fw = forwards.run(f"{name}/fw")
-    outputs_bw, state_bw = backwards.run_reversed(f"{name}/bw")
+    (outputs_fw, state_fw), (outputs_bw, state_bw) = at_once(
+        lambda: forwards.run(f"{name}/fw"), lambda: backwards.run_reversed(f"{name}/bw"), flatten(forwards.inputs)[0]
+    )
     return (to_major(outputs_fw, time_major), to_major(outputs_bw, time_major)), (state_fw, state_bw)

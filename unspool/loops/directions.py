@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unspool.cells.torch_cells import as_cell
+from unspool.engine import entry
 from unspool.sizes import UNKNOWN, shape_of
 from unspool.structure import Structure, check_same_structure, describe, flatten, map_structure
 
 Call = TypeVar("Call")
+Made = TypeVar("Made")
 
 
 def both_directions(
@@ -24,6 +26,11 @@ def both_directions(
     forwards = make(*fw, cell_name="cell_fw", state_name="initial_state_fw")
     backwards = make(*bw, cell_name="cell_bw", state_name="initial_state_bw")
     return forwards, backwards
+
+
+def at_once(first: Callable[[], Made], second: Callable[[], Made], like: Tensor) -> tuple[Made, Made]:
+    """What two functions that run loops return; on a device like that of `like`, maybe at the same time."""
+    return entry.both(first, second, like.device) if like.is_cuda else (first(), second())
 
 
 def check_can_be_joined(cell_fw: Any, cell_bw: Any) -> None:

@@ -103,7 +103,8 @@ class Sorted(Packed):
         check_state_rows(state, self.batch_size, state_name)
         state = _picked(state, self._sequence.sorted_indices)
         owner = plan_owner_of(given)
-        sequences = Sequences(given, rows, None, state, dtype, options, owner, counts=self.counts)
+        order = self._sequence.sorted_indices
+        sequences = Sequences(given, rows, None, state, dtype, options, owner, counts=self.counts, order=order)
         outputs, state = sequences.run(f"bidirectional_rnn/{name}" if name else "rnn")
         outputs = map_tensors(self.reversed, outputs) if backwards else outputs
         return outputs, _picked(state, self._sequence.unsorted_indices)

@@ -43,6 +43,7 @@ from unspool.tf1 import (
     train,
 )
 from unspool.tf1.compat import disable_v2_behavior
+from unspool.tf1.custom_gradients import RegisterGradient, custom_gradient
 from unspool.tf1.dtypes import (
     DType,
     as_dtype,
@@ -224,6 +225,7 @@ __all__ = [
     "QueueBase",
     "RandomShuffleQueue",
     "ReaderBase",
+    "RegisterGradient",
     "RunMetadata",
     "RunOptions",
     "Session",
@@ -256,6 +258,7 @@ __all__ = [
     "control_dependencies",
     "convert_to_tensor",
     "count_up_to",
+    "custom_gradient",
     "data",
     "device",
     "disable_eager_execution",

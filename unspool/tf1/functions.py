@@ -12,13 +12,18 @@ from unspool.structure import Structure, flatten, unflatten_as
 from unspool.tf1.dtypes import DType
 from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.operations import as_tensor
-from unspool.tf1.program import Program
+from unspool.tf1.program import Program, needed
 from unspool.tf1.shapes import Dims
+from unspool.tf1.step_sizes import settle_sizes
 from unspool.tf1.tables import VARIABLE, Reads, reads
 from unspool.tf1.tensor import Tensor
 
 if TYPE_CHECKING:
     from unspool.tf1.session import Run
+
+
+CLOSED = {"Const", "RNN", "dropout", "random_normal", "random_uniform", "truncated_normal"}
+"""Operations that are given a run, but ask it for nothing that others of the session share, besides variables."""
 
 
 class Body(Graph):
@@ -99,6 +104,8 @@ class Function:
             self.result: Structure = function(*given)
             self.outputs = [body.adopt(_flow(leaf)) for leaf in flatten(self.result)]
             effects = [each for each in body.get_operations() if each.effect]
+        if lifts_constants:
+            settle_sizes(body.get_operations())
         self.has_effects = bool(effects)
         """Whether it changes variables."""
         self.changes: tuple[Any, ...] = tuple(dict.fromkeys(v for each in effects for v in each.changes))
@@ -106,11 +113,16 @@ class Function:
         self.captured = list(body.captured)
         """The tensors from around that it reads, which follow the arguments."""
         self._count = len(self.outputs)
-        constants = [each for each in body.get_operations() if each.constant is not None and lifts_constants]
+        used = needed([*self.outputs, *effects], ()) if lifts_constants else []
+        constants = [each for each in used if each.constant is not None]
         self.constants: list[torch.Tensor] = [each.constant for each in constants]
         """What follows what is captured, if constants are lifted."""
         self._entries = [*entries, *body.captured.values(), *(each.outputs[0] for each in constants)]
         self._program = Program([*self.outputs, *effects], self._entries)
+        self.is_closed = all(each.type in CLOSED for each in body.get_operations() if each.takes_run or each.watches)
+        """Whether it needs nothing of a session but the values of variables, and generators of its own."""
+        self.draws = [each.attributes["draw"] for each in body.get_operations() if "draw" in each.attributes]
+        """The generators of its random operations."""
         self.modules: tuple[Any, ...] = tuple(dict.fromkeys(m for each in body.get_operations() for m in each.modules))
         """The modules that it runs itself, not in a loop or a branch."""
         self.variables: tuple[Any, ...] = tuple(

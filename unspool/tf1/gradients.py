@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -111,6 +111,10 @@ class _Gradient:
     def __init__(self, targets: int, weighted: Sequence[bool], tables: Sequence[Rows | None]) -> None:
         self._targets, self._weighted, self._tables = targets, weighted, tables
 
+    def reads_rows(self, table: Tensor) -> bool:
+        """Whether the gradient by a variable holds the rows that were read of it."""
+        return self._tables[self.operation.watches.index(table)] is not None
+
     def __call__(self, run: Run, *values: torch.Tensor) -> Any:
         targets, rest = values[: self._targets], iter(values[self._targets :])
         weights = [next(rest) if given else None for given in self._weighted]
@@ -144,9 +148,17 @@ class _Gradient:
                 made.append(torch.zeros_like(x) if grad is None else grad)
                 continue
             each = [(places, next(remaining)) for places, _ in found]
-            parts = [(places, grad) for places, grad in each if grad is not None]
+            # A loop may have rows at its end that nobody has read.
+            parts = [(places, grad[: len(places)]) for places, grad in each if grad is not None]
             made.append(SlicedGradient(x, how, parts, passed=lookups.was_passed(x)))
         return made[0] if len(made) == 1 else made
+
+
+def readings_by_rows(table: Tensor, operations: Iterable[Operation]) -> tuple[bool, bool]:
+    """Whether some of the operations take a gradient by the rows that are read of a table, and some by all of it."""
+    functions: list[Any] = [each.function for each in operations if table in each.watches]
+    found = {each.reads_rows(table) for each in functions}
+    return True in found, False in found
 
 
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:

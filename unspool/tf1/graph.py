@@ -7,7 +7,7 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from unspool.tf1.dtypes import DType
@@ -133,6 +133,7 @@ class Graph:
         self._control: list[Operation] = []
         self._collections: dict[str, list[Any]] = defaultdict(list)
         self._kept: dict[type[Any], Any] = {}
+        self._gradients: dict[str, str] = {}
 
     @property
     def root(self) -> Graph:
@@ -304,6 +305,36 @@ class Graph:
     def container(self, container_name: str) -> Generator[str, None, None]:
         """Accepted and ignored: each session has its own values of the variables."""
         yield container_name
+
+    @contextmanager
+    def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Generator[None, None, None]:
+        """Operations of some types that are made inside have gradients that `tf.RegisterGradient` registered.
+
+        Args:
+            op_type_map: the names of gradients by the types of operations, such as `{"Sign": "Straight"}`.
+        """
+        given: Any = op_type_map
+        if not isinstance(given, dict) or not all(isinstance(each, str) for pair in given.items() for each in pair):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            raise TypeError("`op_type_map` must be a dictionary mapping strings to strings")
+        before, self._gradients = self._gradients, {**self._gradients, **op_type_map}
+        try:
+            yield
+        finally:
+            self._gradients = before
+
+    @contextmanager
+    def plain_gradients(self) -> Generator[None, None, None]:
+        """Operations that are made inside have gradients of their own."""
+        before, self._gradients = self._gradients, {}
+        with nullcontext() if self.outer is None else self.outer.plain_gradients():
+            try:
+                yield
+            finally:
+                self._gradients = before
+
+    def gradient_name(self, kind: str) -> str | None:
+        """The name of the gradient of operations of a type that are made now; None if it is autograd's."""
+        return self._gradients.get(kind) or (None if self.outer is None else self.outer.gradient_name(kind))
 
     @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Generator[None, None, None]:

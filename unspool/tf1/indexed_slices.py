@@ -76,7 +76,7 @@ class IndexedSlices(Operators):
             rows = int(self.dense_dims[0] or 0)
 
             def add_up(values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-                return values.new_zeros(rows, *values.shape[1:]).index_add(0, indices, values)
+                return values.new_zeros(rows, *values.shape[1:]).index_add(0, indices.long(), values)
 
             outputs = [(self.values.dtype, self.dense_dims)]
             made: Tensor = apply("UnsortedSegmentSum", add_up, self.values, self.indices, outputs=outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from unspool.tf1.dtypes import DType, as_dtype, float32
 from unspool.tf1.operations import apply, constant
 from unspool.tf1.seeds import Draw
 from unspool.tf1.shapes import TensorShape
-from unspool.tf1.tensor import Tensor
+from unspool.tf1.tensor import Operators, Tensor
 
 
 class Initializer:
@@ -29,24 +30,30 @@ class Initializer:
     kind = "Initializer"
     least_rank = 0
     """How many axes there must be."""
+    numbers: tuple[str, ...] = ()
+    """The arguments that may be scalar tensors."""
 
     def __init__(self, dtype: Any = float32, seed: int | None = None) -> None:
         self.dtype, self.seed = as_dtype(dtype), seed
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
         """A tensor of that shape; values, for a torch tensor."""
-        if isinstance(shape, torch.Tensor):
-            return self.draw(torch.empty_like(shape), None)
+        late = {name: given for name in self.numbers if isinstance(given := getattr(self, name), Operators)}
+        if isinstance(shape, torch.Tensor):  # of which a session will have the values, where tensors say how
+            return torch.zeros_like(shape) if late else self.draw(torch.empty_like(shape), None)
         sizes = tuple(int(each) for each in TensorShape(shape).as_list())  # pyright: ignore[reportArgumentType]
         chosen: DType = self.dtype if dtype is None else as_dtype(dtype)
         if len(sizes) < self.least_rank:
             raise ValueError(f"{type(self).__name__} fills matrices, or more axes, but the shape is {list(sizes)}")
         draw = Draw(self.seed)
 
-        def values(run: Any) -> torch.Tensor:
-            return self.draw(torch.empty(sizes, dtype=chosen.torch), draw.generator(run))
+        def values(run: Any, *given: torch.Tensor) -> torch.Tensor:
+            told = copy.copy(self)
+            for name, number in zip(late, given, strict=True):
+                setattr(told, name, number.item())
+            return told.draw(torch.empty(sizes, dtype=chosen.torch), draw.generator(run))
 
-        return apply(self.kind, values, outputs=[(chosen, sizes)], takes_run=True)
+        return apply(self.kind, values, *late.values(), outputs=[(chosen, sizes)], takes_run=True)
 
     def draw(self, blank: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
         """Fills the tensor and returns it."""
@@ -105,13 +112,12 @@ class constant_initializer(Initializer):  # noqa: N801
 
 
 class random_uniform_initializer(Initializer):  # noqa: N801
-    """Uniform between two bounds."""
+    """Uniform between two bounds, which may be scalar tensors."""
 
     kind = "random_uniform"
+    numbers = ("minval", "maxval")
 
-    def __init__(
-        self, minval: float = 0, maxval: float | None = None, seed: int | None = None, dtype: Any = float32
-    ) -> None:
+    def __init__(self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = float32) -> None:
         super().__init__(dtype, seed)
         self.minval, self.maxval = minval, 1 if maxval is None else maxval
 
@@ -123,11 +129,12 @@ class random_uniform_initializer(Initializer):  # noqa: N801
 
 
 class random_normal_initializer(Initializer):  # noqa: N801
-    """Normal, with mean and standard deviation."""
+    """Normal, with mean and standard deviation, which may be scalar tensors."""
 
     kind = "random_normal"
+    numbers = ("mean", "stddev")
 
-    def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: int | None = None, dtype: Any = float32) -> None:
+    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = float32) -> None:
         super().__init__(dtype, seed)
         self.mean, self.stddev = mean, stddev
 

@@ -52,6 +52,11 @@ def apply(
     if read and not details and all(_is_clear(each) for each in read):
         _work_out(operation)
     made = list(operation.outputs)
+    registered = graph.gradient_name(kind)
+    if registered is not None:
+        from unspool.tf1.custom_gradients import overridden
+
+        made = overridden(operation, registered)
     return made[0] if len(made) == 1 else made
 
 
@@ -222,6 +227,11 @@ def as_sizes(shape: Any) -> Tensor:
         raise TypeError(f"a shape is made of ints, but is {entries}; tf.shape(x)[0] is a size when the graph runs")
     entries = [each if isinstance(each, Operators) else int(each) for each in entries]
     return as_tensor(entries if entries else np.zeros(0, np.int32))
+
+
+def ints(sizes: Any) -> list[int]:
+    """The numbers of a tensor of sizes; in a step, which has no values when it is traced, they are a list already."""
+    return sizes.tolist() if isinstance(sizes, torch.Tensor) else list(sizes)
 
 
 def as_axis(axis: Any) -> int | Tensor:

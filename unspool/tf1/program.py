@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Rewrite: TypeAlias = Callable[
     [Sequence[Operation], Sequence[Tensor | Operation], Collection[Tensor], Collection[Tensor]], list[Operation]
 ]
-"""Makes a faster list of operations; see `rnn.chains.joined` for its arguments."""
+"""Makes a faster list of operations; see `rerolling.chains.joined` for its arguments."""
 
 
 @dataclass(eq=False)

@@ -212,6 +212,17 @@ def variable_scope(
 
 
 @contextmanager
+def resumed(scope: VariableScope) -> Generator[VariableScope, None, None]:
+    """A scope as if it had not been left: names that were made unique in it stay taken."""
+    store = _store()
+    before, store.scope = store.scope, scope
+    try:
+        yield scope
+    finally:
+        store.scope = before
+
+
+@contextmanager
 def cell_scope(
     name: str, scope: Any, reuse: Any, numbered: bool, names_operations: bool = True
 ) -> Generator[VariableScope, None, None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -10,6 +12,7 @@ from unspool.tf1.graph import get_default_graph
 
 if TYPE_CHECKING:
     from unspool.tf1.session import Run
+    from unspool.tf1.tensor import Tensor
 
 DEFAULT_GRAPH_SEED = 87654321
 
@@ -26,6 +29,19 @@ def set_random_seed(seed: int | None) -> None:
     np.True_
     """
     get_default_graph().root.seed = seed
+
+
+@contextmanager
+def seeded(run: Run, draws: Iterable[Draw]) -> Generator[None, None, None]:
+    """Lets torch's own generators, which a plan can draw from, repeat in the block what seeds of operations ask for."""
+    own = next((each.generator(run) for each in draws if each.seed is not None), None)
+    if own is None:
+        yield
+        return
+    device = run.state.device
+    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=own, device=device)))
+        yield
 
 
 class Draw:
@@ -49,8 +65,20 @@ class Draw:
         """The seed that it draws with; None if there is none."""
         return self._seed
 
+    def noted(self, tensor: Tensor) -> Tensor:
+        """The result of the operation, which now says that it draws."""
+        tensor.op.attributes = {**tensor.op.attributes, "draw": self}
+        return tensor
+
+    def uniform(self, run: Run, sizes: Any, like: torch.Tensor) -> torch.Tensor:
+        """Numbers from 0 up to 1, of the dtype and on the device of another tensor."""
+        generator = self.generator(run)
+        if generator is None:  # with none named, torch takes sizes that a trace knows as symbols
+            return torch.rand(sizes, dtype=like.dtype, device=like.device)
+        return torch.rand(sizes, dtype=like.dtype, device=like.device, generator=generator)
+
     def generator(self, run: Run) -> torch.Generator | None:
-        """The session's generator for this operation; None for torch's own."""
-        if self._seed is None:
+        """The session's generator for this operation; None for torch's own, which steps of loops draw from."""
+        if self._seed is None or run.is_step:
             return None
         return run.state.kept(self, lambda: torch.Generator(run.state.device).manual_seed(self._seed or 0))

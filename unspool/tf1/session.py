@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from unspool.tf1.graph import Graph, Operation, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.internals.device_lib import DeviceAttributes, session_devices
 from unspool.tf1.program import Program
-from unspool.tf1.rnn.chains import joined
+from unspool.tf1.rerolling.chains import joined
 from unspool.tf1.sparse.tensor import SparseTensor, SparseTensorValue
 from unspool.tf1.string_values import Strings
 from unspool.tf1.tables import noting_lookups
@@ -266,6 +266,13 @@ class State:
                     self._kept[key] = make()
         return self._kept[key]
 
+    def part(self, variables: Iterable[Variable]) -> State:
+        """A state that has the values of these variables, and nothing else of the session's."""
+        made = State(self.device)
+        made._values = {each: self.place_of(each) for each in variables}
+        made._set = set(made._values)
+        return made
+
     def clear(self) -> None:
         """Forgets everything, and lets threads go that wait for something in it."""
         for each in list(self._kept.values()):
@@ -281,10 +288,22 @@ class Run:
 
     def __init__(self, state: State, program: Program, cells: Mapping[Any, Any] | None = None) -> None:
         self.state, self.program, self._cells = state, program, cells or {}
+        self.is_step = False
+        """Whether random operations draw from torch's own generators, which whoever runs a loop has seeded."""
 
     def inside(self, cells: Mapping[Any, Any]) -> Run:
         """The same run inside a module, whose parts some cells are."""
-        return Run(self.state, self.program, cells) if cells else self
+        if not cells:
+            return self
+        made = Run(self.state, self.program, cells)
+        made.is_step = self.is_step
+        return made
+
+    def alone(self, variables: Iterable[Variable]) -> Run:
+        """A run of what needs the values of these variables alone: whoever looks into it finds nothing else."""
+        made = Run(self.state.part(variables), self.program)
+        made.is_step = True
+        return made
 
     def module(self, bound: Any, values: Sequence[Any]) -> Any:
         """The module of a cell, with the values that it needs of the run."""

@@ -295,6 +295,9 @@ class AttentionWrapper(RNNCellWrapper):
             for name, weight in named[1:]:
                 yield f"{self.name}/{scope}/{name.removeprefix(mechanism.name + '/')}", weight
         for layer in self.attention_layers:
+            if hasattr(layer, "variables"):  # it names its weights itself
+                yield from ((f"{self.name}/{name}", weight) for name, weight in variables_of(layer))
+                continue
             scope = numbered("attention_layer")
             for name, weight in layer.named_parameters():
                 yield f"{self.name}/{scope}/{name.replace('.', '/')}", weight

@@ -32,6 +32,8 @@ class Chunk(NamedTuple):
         reverse: whether to run from the last step to the first; `counts` and `streamed` stay in order of time.
         into: for each of the core's `emitted` values, a tensor to write it to, or None.
         owned: whether what is carried may be changed in place, because nobody else looks at it.
+        running: how many rows run at each step, on the device, if `counts` say only how many are there: the first ones.
+            What is emitted of the others is zero.
     """
 
     counts: Counts
@@ -40,6 +42,7 @@ class Chunk(NamedTuple):
     reverse: bool = False
     into: Sequence[Tensor | None] | None = None
     owned: bool = False
+    running: Tensor | None = None
 
 
 Results = tuple[list[Tensor], list[Tensor]]
@@ -144,6 +147,12 @@ class Emitter(ABC):
 
     name: ClassVar[str]
     """What `explain` and `UNSPOOL_EMIT` call it."""
+    instead: ClassVar[str | None] = None
+    """The emitter that runs what this one has no form for, where it was asked for by name."""
+    counts_on_device: ClassVar[bool] = False
+    """Whether its loops read from the device how many rows run at each step (`Chunk.running`)."""
+    runs_at_once: ClassVar[bool] = False
+    """Whether two of its loops may run on one device at the same time, each in its part of it (`at_once`)."""
 
     @abstractmethod
     def refusal(self, device: torch.device) -> Reason | None:
@@ -162,7 +171,7 @@ class Emitter(ABC):
         return split
 
     @abstractmethod
-    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
         """What runs a split, folded or not; compilers may go on working in the background.
 
         Raises:
@@ -181,7 +190,7 @@ class CoreEmitter(Emitter):
             CannotEmitError: if it has no form for it.
         """
 
-    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
         """The core by this emitter, the rest by torch."""
         before, after = (Beside(lower_part(part, labels)) for part in (split.before, split.after))
         return Emitted(split, self.core(lower_core(split, labels), device), before, after)

@@ -69,15 +69,23 @@ def candidates(core: Core, device: torch.device, wanted: str | None) -> tuple[Se
     """The emitters that may run a core, the best one first and the interpreter last; why not the others, by name."""
     found: list[Emitter] = []
     refused: dict[str, Reason] = {}
+    allowed = _emitters if wanted is None else {wanted, _emitters[wanted].instead, LAST.name}
     for name, emitter in _emitters.items():
         reason = emitter.refusal(device)
-        if reason is None and wanted is not None and name not in (wanted, LAST.name):
+        if reason is None and name not in allowed:
             reason = Reason(Code.ASKED, f"the environment says UNSPOOL_EMIT={wanted}")
         if reason is not None:
             refused[name] = reason
         elif emitter is not LAST:
             found.append(emitter)
     return [*sorted(found, key=lambda each: each.cost(core)), LAST], refused
+
+
+def runs_at_once(device: torch.device) -> bool:
+    """Whether an emitter that is asked for may run two loops on a device at the same time."""
+    wanted = asked()
+    emitter = None if wanted is None else _emitters[wanted]
+    return emitter is not None and emitter.runs_at_once and emitter.refusal(device) is None
 
 
 def _others() -> list[str]:

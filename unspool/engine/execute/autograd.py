@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from unspool.dynamo import called_as_it_is
+from unspool.engine.emit.sharing import loops_at_once, sharing
 from unspool.engine.execute.backward import Backward
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
@@ -37,6 +38,7 @@ class LoopFunction(torch.autograd.Function):
         ctx.random = RandomState(call.layout.device) if call.plan.is_random else None
         results = _separate(forward(call, tensors, store), tensors)
         ctx.call, ctx.lengths, ctx.given = call, store.lengths, len(tensors)
+        ctx.loops = loops_at_once()
         ctx.from_outputs = call.schedule.used_outputs
         ctx.save_for_backward(*tensors, *(results[number] for number in ctx.from_outputs), *store.saved())
         ctx.set_materialize_grads(False)
@@ -62,7 +64,8 @@ class LoopFunction(torch.autograd.Function):
         outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
         store = ResidualStore.reading(ctx.lengths, saved[kept:], swap)
-        return (None, *Backward(ctx.call, tensors, outputs, store, gradients, wanted).run())
+        with sharing(ctx.loops):  # as forward, on the same streams
+            return (None, *Backward(ctx.call, tensors, outputs, store, gradients, wanted).run())
 
 
 _apply: Callable[..., tuple[Tensor, ...]] = cast(Any, LoopFunction).apply

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, fx
@@ -68,11 +69,12 @@ class Backward:
                 running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
                 places = call.places(self._d_inputs, begin, end)
                 known = self._known(residuals, begin, end)
-                steps = Steps(counts, reverse=True, into=places, owned=owned, scope=call.scope)
+                rows = layout.running(begin, end)
+                steps = Steps(counts, reverse=True, into=places, owned=owned, scope=call.scope, running=rows)
                 new, values = bound.run(known, running, steps)
                 owned = False
                 carried = beside(new, carried) if layout.sorted else new
-                self._adjoint.add_sums(sums, values)
+                self._adjoint.add_sums(sums, values, partial(layout.summed, start=begin))
                 self._collect(values, places, begin, end)
             totals = bound.finish(sums)
         return self._results(totals, carried)
@@ -87,14 +89,14 @@ class Backward:
     def _known(self, residuals: Values, begin: int, end: int) -> Values:
         """What the adjoint of some steps starts from."""
         layout, traced = self._call.layout, self._call.plan.trace
-        known = dict(residuals)
+        known = {node: layout.lend(rows, begin, end) for node, rows in residuals.items()}
         for node, leaf in zip(traced.inputs, self._operands.inputs, strict=True):
             known[node] = layout.take(leaf, begin, end)
         for node, number in self._schedule.from_outputs.items():
             known[node] = layout.previous(self._outputs[number], self._first[node], begin, end)
         rows = layout.counts_of(begin, end).total
         for node, d in zip(traced.d_outputs, self._d_outputs, strict=True):
-            known[node] = _no_rows(node, rows) if d is None else layout.take(d, begin, end)
+            known[node] = _no_rows(node, rows) if d is None else layout.take_gradient(d, begin, end)
         return known
 
     def _collect(self, values: Values, places: Values, begin: int, end: int) -> None:

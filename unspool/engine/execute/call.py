@@ -14,6 +14,7 @@ from unspool.engine.execute.parts import Values
 from unspool.engine.memory.allocation import empty
 from unspool.engine.memory.policies import Memory, ranges
 from unspool.engine.plans.plan import Plan, Schedule, row_of
+from unspool.engine.rows.labels import Axis
 
 
 class Call(NamedTuple):
@@ -64,6 +65,15 @@ class Call(NamedTuple):
         if schedule.adjoint is None:
             return largest
         return max(largest, schedule.adjoint.parts(rows, self.emitter).largest_beside)
+
+    @property
+    def counts_on_device(self) -> bool:
+        """Whether all its loops read there how many rows run at each step, and the rows that are kept are in front."""
+        schedule, labels = self.schedule, self.plan.labels
+        phases = [each for each in (schedule.forward, schedule.adjoint) if each is not None]
+        in_front = all(labels[node] == Axis(0) for node in schedule.kept)
+        waited = (phase.wait(self.layout.mean_rows, self.emitter) for phase in phases)
+        return in_front and not self.plan.is_random and all(each.emitter.counts_on_device for each in waited)
 
     def segments(self) -> list[tuple[int, int]]:
         """The steps that backward works through as one."""

@@ -12,7 +12,7 @@ from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.nodes import Key
 from unspool.engine.plans.making import fingerprint_of
-from unspool.engine.trace.lifting import Lifted, reached_weights, weights_of
+from unspool.engine.trace.lifting import Lifted, by_number
 from unspool.outputs import Outputs
 from unspool.step import CheckedCell
 from unspool.structure import flatten, unflatten_as
@@ -59,10 +59,10 @@ class Replay(NamedTuple):
                 f"{type(self.cell).__qualname__} has changed since the loop ran ({', '.join(changes)}), but gradients "
                 "of gradients (create_graph=True) run its step again: leave it as it is until backward"
             )
-        layout, names = self.layout, self.signature.names
+        layout, names = self.layout.counted, self.signature.names
         operands = names.regroup(tensors)
         weights = dict(zip(names.weights, operands.weights, strict=True))
-        reached = reached_weights(now.tensors, weights_of(self.cell).values())
+        reached = by_number(now.tensors)
         carried = [layout.sort(leaf) for leaf in operands.state]
         buffers = [layout.sort(leaf) for leaf in operands.row_buffers]
         collected: list[list[Tensor]] = []

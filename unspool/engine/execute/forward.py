@@ -56,7 +56,8 @@ def forward_chunk(
     if outputs is not None:
         places = call.places({node: outputs[k] for node, k in in_place.items()}, *steps)
     running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
-    new, values = bound.run({**known, **drawn}, running, Steps(counts, into=places, scope=call.scope))
+    chunk = Steps(counts, into=places, scope=call.scope, running=layout.running(*steps))
+    new, values = bound.run({**known, **drawn}, running, chunk)
     if outputs is not None:
         for number, (node, leaf) in enumerate(zip(traced.outputs, outputs, strict=True)):
             if in_place.get(node) != number or places.get(node) is not values[node]:

@@ -68,6 +68,7 @@ class Steps(NamedTuple):
         into: tensors for values of the core to be written to.
         owned: whether what is carried may be changed in place, because nobody else looks at it.
         scope: the name of the loop, for a profiler.
+        running: how many rows run at each step, on the device, if `counts` do not say so.
     """
 
     counts: Counts
@@ -75,6 +76,7 @@ class Steps(NamedTuple):
     into: Values | None = None
     owned: bool = False
     scope: str = "step"
+    running: Tensor | None = None
 
 
 class Bound(NamedTuple):
@@ -111,7 +113,7 @@ class Bound(NamedTuple):
         values.update(parts.before(rows, values, self.before))
         streamed = [values[node] for node in parts.streamed]
         targets = None if steps.into is None else [steps.into.get(node) for node in core.outputs]
-        chunk = Chunk(steps.counts, streamed, carried, steps.reverse, targets, steps.owned)
+        chunk = Chunk(steps.counts, streamed, carried, steps.reverse, targets, steps.owned, steps.running)
         with profiled(steps.scope, "adjoint core" if steps.reverse else "core", parts.emitter.name):
             new, emitted = parts.core(self.prepared, chunk)
         values.update(zip(core.outputs, emitted, strict=True))

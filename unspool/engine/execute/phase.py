@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from torch import fx
+from collections.abc import Callable
+
+from torch import Tensor, fx
 
 from unspool.engine.emit import registry
 from unspool.engine.emit.errors import CannotEmitError
@@ -87,21 +89,28 @@ class Phase:
         served = [each for each in candidates if each is not registry.LAST]
         return self._failed[served[0]] if served and all(each in self._failed for each in served) else None
 
-    def add_sums(self, total: Values, values: Values) -> None:
-        """Adds a chunk's sums over rows to those of the chunks before it."""
+    def add_sums(self, total: Values, values: Values, summed: Callable[[Tensor], Tensor]) -> None:
+        """Adds a chunk's sums over rows to those of the chunks before it.
+
+        Args:
+            total: those.
+            values: the chunk's.
+            summed: what a sum is, if there are rows in it.
+        """
         for node in self._sums:
+            own = summed(values[node])
             if node in total:
-                total[node] = total[node].add_(values[node])
+                total[node] = total[node].add_(own)
             else:
                 # A view, as a sum over rows can be, may share its memory with something else.
-                total[node] = values[node].clone() if values[node]._base is not None else values[node]
+                total[node] = own.clone() if own._base is not None else own
 
     def _by(self, emitter: Emitter, load: Load) -> Parts:
         variant = emitter.variant(load)
         found = self._emitted.get((emitter, variant))
         if found is None:
             split = emitter.fold(self.split, self._labels, variant)
-            emitted = emitter.emit(split, self._labels, self._device)
+            emitted = emitter.emit(split, self._labels, self._device, variant)
             found = Parts(emitter, emitted, self._labels, self._device)
             self._emitted[(emitter, variant)] = found
         return found

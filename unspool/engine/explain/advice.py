@@ -55,7 +55,10 @@ ADVICE: dict[str, str] = {
         "Let the step read numbers, strings, containers of these, functions and tensors; make a large array a buffer, "
         "and what is drawn or read one by one a part of the inputs."
     ),
-    "VARIANTS": "Give what changes from call to call as a tensor, of which the value is read at every call.",
+    "VARIANTS": (
+        "Give what changes from call to call as a tensor, of which the value is read at every call, and pad tensors "
+        "to a few sizes."
+    ),
     "FOREIGN_WEIGHT": "Make that tensor an nn.Parameter of the cell, or a part of its state.",
     "FOREIGN_TENSOR": "Make that tensor a buffer or an attribute of the cell, or a part of its inputs.",
     "NO_COPY": "Let copy.deepcopy copy the cell: keep files and locks out of its attributes.",

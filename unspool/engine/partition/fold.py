@@ -147,7 +147,8 @@ class _Fold:
 
     def _is_summed_product(self, value: Node) -> bool:
         """Whether a product sums over the rows of a value: a sum beside it is had for nothing."""
-        products = [user for user in value.users if user.target is aten.mm.default and operand(user, 1) is value]
+        turned = [user for user in value.users if user.target is aten.t.default]
+        products = [user for factor in (value, *turned) for user in factor.users if user.target is aten.mm.default]
         return any(self._labels[user] == SUMMED for user in products)
 
     def _bytes(self, node: Node) -> int | None:

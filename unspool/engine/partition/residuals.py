@@ -16,12 +16,13 @@ from unspool.engine.trace.trace import Trace
 
 
 def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[Node]) -> list[Node]:
-    """The results of the step's products that its adjoint needs, or fewer bytes that save the same work.
+    """What forward keeps besides states: results of products that the adjoint needs, or what saves the same work.
 
-    A result is traded for what is computed from it without a product, if that is no larger and the adjoint needs
-    nothing else of it: one sum instead of two products, the gates instead of what they are computed from. What a row
-    is reduced to is kept too where it is far smaller: the scores of an attention, and so its alignments. Not a
-    maximum that is compared with what it is the maximum of: computed again, these may be rounded another way.
+    A result, or a state, is traded for what is computed from it without a product, if that is no larger and the adjoint
+    needs nothing else of it: one sum instead of two products, the gates instead of what they are computed from, a state
+    where some rows start anew instead of the state before that. What a row is reduced to is kept too where it is far
+    smaller: the scores of an attention, and so its alignments. Not a maximum that is compared with what it is the
+    maximum of: computed again, these may be rounded another way.
     """
     wanted = [*trace.d_weights, *trace.d_inputs, *trace.d_state]
     forward = ancestors([*trace.outputs, *trace.new_state], stop=known)
@@ -30,6 +31,8 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
     work = {*PRODUCTS, aten.convolution.default}
     kept = {node for node in here if _has_rows(node, labels) and node.target in work}
     kept |= {node for node in here if is_digest(node, labels) and not _is_compared(node, needed)}
+    states = {node for node in trace.state if node in needed and node not in trace.row_buffers}
+    kept |= states
     for node in here:
         if node in kept:
             kept = _in_pieces(node, kept, needed, forward, labels)
@@ -43,7 +46,7 @@ def values_to_keep(trace: Trace, labels: dict[Node, Label], known: Collection[No
                 kept = kept - traded | {node}
                 kept = _in_pieces(node, kept, needed, forward, labels)
     still_needed = ancestors(wanted, stop={*known, *kept})
-    return [node for node in trace.graph.nodes if node in kept and node in still_needed]
+    return [node for node in trace.graph.nodes if node in kept - states and node in still_needed]
 
 
 def is_digest(node: Node, labels: dict[Node, Label]) -> bool:

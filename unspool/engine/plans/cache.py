@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils import _device as default_device
 
 from unspool.engine.execute.operands import Signature
-from unspool.engine.guards.fingerprint import Fingerprint
-from unspool.engine.guards.nodes import bytes_of
+from unspool.engine.guards.fingerprint import TENSOR, Fingerprint
+from unspool.engine.guards.nodes import Key, bytes_of
 from unspool.engine.guards.rehearsal import NewlyImportedError
 from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
 from unspool.engine.plans.fast_path import Latest, Ready
@@ -23,13 +23,19 @@ from unspool.engine.plans.making import check_modules, fingerprint_of, make_plan
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.request import Request
-from unspool.engine.trace.lifting import reached_weights, weights_of
+from unspool.engine.trace.lifting import is_among, may_have_rows, reached_weights, weights_of
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.forking import ForkSafeLock
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 MOST_VARIANTS = 16
 """How many plans a cell may have for different values of its attributes before it is left to the plain loop."""
+
+MOST_SHAPES = 128
+"""How many it may have besides for different shapes of tensors that it reaches, as memories of any length have."""
+
+OF_ROWS = (Code.NOT_TRACED, Code.ROW_COUNT, Code.MIXED_ROWS)
+"""Why there is no plan if a tensor of the batch, say a memory in an attribute, is taken for one of the cell."""
 
 MOST_IMPORTS = 8
 """How often a step is looked at anew because it has imported something."""
@@ -45,6 +51,9 @@ class _Plans:
     refused: dict[Hashable, Reason] = field(default_factory=dict)
     """Why cells have none that were made for the occasion, around this one: at most as many as it may have plans."""
     variants: set[Hashable] = field(default_factory=set)
+    shapes: set[Hashable] = field(default_factory=set)
+    by_row: bool = False
+    """Whether its step reaches tensors with a row for each of the batch."""
     decided_by: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
     """Which of the tensors that a step reaches have values that its plans depend on, by its fingerprint."""
     lent: set[Plan] = field(default_factory=set)
@@ -95,7 +104,9 @@ def plan_of(request: Request) -> Ready:
     signature = Signature.of(spec.weights, inputs, state, buffers)
     ready = Ready(plan, spec.weights, constants, spec.adjoint, asked.fingerprint.key, buffers, signature)
     with kept.lock.own:
-        kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, how, ready)
+        latest = kept.latest.get(kind)  # another thread may have left a later one
+        if latest is None or not latest.add(cell, inputs, state, how, ready):
+            kept.latest[kind] = Latest.of(asked.fingerprint, inputs, state, how, ready)
         if owner is not None:  # else nobody would find it
             kept.lent.add(plan)
     return ready
@@ -121,21 +132,40 @@ def repeated_calls(cell: Any) -> dict[Hashable, Any]:
 class _Asked:
     """What a plan is looked for by: the cell as it is now, and what it is given.
 
+    Args:
+        request: the cell, and what it is given.
+        how: the circumstances.
+        by_row: the names of tensors that its step reaches, of which each row of the batch has its own.
+        fingerprint: what its step can reach, if that is known already.
+
     Raises:
         CannotPlanError: if it cannot be planned whatever the step does.
     """
 
-    def __init__(self, request: Request, how: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        how: tuple[Any, ...],
+        by_row: Collection[str] = (),
+        fingerprint: Fingerprint | None = None,
+    ) -> None:
         self.cell = cell = request.cell
         self.row_buffers = row_buffers_of(cell)
         weights = {name: weight for name, weight in weights_of(cell).items() if name not in self.row_buffers}
         carried = [*flatten(request.state), *self.row_buffers.values()]
         check_can_be_planned(cell, weights, request.inputs, carried)
-        self.fingerprint: Fingerprint = fingerprint_of(cell)
+        self.fingerprint: Fingerprint = fingerprint or fingerprint_of(cell)
         check_modules(cell, self.fingerprint)
+        rows: int = flatten(request.inputs)[0].shape[1]
+        self.may_have_rows = may_have_rows(cell, self.fingerprint.tensors, rows, self.row_buffers.values())
+        """Tensors that the step reaches and that have as many rows as the batch, by name."""
+        captured = {name: each for name, each in self.may_have_rows.items() if name in by_row}
+        self.row_buffers |= captured
+        carried += captured.values()
+        weights = {name: each for name, each in weights.items() if not is_among(each, captured.values())}
         known = [*weights.values(), *self.row_buffers.values()]
         reached = reached_weights(self.fingerprint.tensors, known)
-        if reached:
+        if reached or captured:
             check_can_be_planned(cell, reached, request.inputs, carried)
             weights |= reached
         tensors: list[Tensor] = [*weights.values(), *flatten(request.inputs), *carried]
@@ -147,9 +177,12 @@ class _Asked:
             request.output_dtype,
             adjoint,
             {name: _leaf(each, 1, False) for name, each in self.row_buffers.items()},
+            captured,
         )
+        self.own = _key_for_any_rows(self.fingerprint, self.row_buffers.values())
+        """What the step reads, but for the number of rows."""
         self.key = (
-            self.fingerprint.key,
+            self.own,
             *(_structure_key(each) for each in (self.spec.inputs, self.spec.state)),
             tuple((name, _leaf(each, 0, adjoint and each.requires_grad)) for name, each in weights.items()),
             tuple(self.spec.row_buffers.items()),
@@ -167,26 +200,53 @@ def _asked_for(
 ) -> tuple[_Asked, Plan | Reason]:
     """What is asked for, and its plan, or why there is none."""
     for number in range(1, MOST_IMPORTS + 1):
-        asked = _Asked(request, how)
         try:
-            return asked, _find(plans, refused, asked)
+            return _by_row_or_not(plans, refused, request, how)
         except NewlyImportedError:  # now it is there, and a part of the fingerprint
             if number == MOST_IMPORTS:
                 raise
     raise AssertionError
 
 
+def _by_row_or_not(
+    plans: _Plans, refused: dict[Hashable, Reason], request: Request, how: tuple[Any, ...]
+) -> tuple[_Asked, Plan | Reason]:
+    """The same. A tensor with as many rows as the batch is taken for the cell's own first, and then for one by row."""
+    asked = _Asked(request, how)
+    plan = None if plans.by_row and asked.may_have_rows else _find(plans, refused, asked)
+    if asked.may_have_rows and (plan is None or (isinstance(plan, Reason) and plan.code in OF_ROWS)):
+        again = _Asked(request, how, asked.may_have_rows, asked.fingerprint)
+        found = _find(plans, refused, again)
+        if isinstance(found, Plan) and len(used := _read_by_row(again, found)) < len(again.row_buffers):
+            again = _Asked(request, how, used, asked.fingerprint)
+            found = _find(plans, refused, again)
+        if isinstance(found, Plan):
+            plans.by_row = True
+            return again, found
+    return asked, _find(plans, refused, asked) if plan is None else plan
+
+
+def _read_by_row(asked: _Asked, plan: Plan) -> list[str]:
+    """The row buffers that a step reads: others, say, are left from a step before, and overwritten."""
+    placed = zip(asked.row_buffers, plan.trace.row_buffers, strict=True)
+    return [name for name, node in placed if any(user.op != "output" for user in node.users)]
+
+
 def _find(plans: _Plans, refused: dict[Hashable, Reason], asked: _Asked) -> Plan | Reason:
     """The plan that is asked for, or why there is none; `refused` has what was found for others like the cell."""
     global traces
-    own = asked.fingerprint.key
+    own = asked.own
     key = (asked.key, asked.values(plans.decided_by.get(own, ())))
     if key in refused:
         return refused[key]
     if key not in plans.by_key:
-        plans.variants.add((own, key[1]))
+        plans.variants.add((tuple(entry for entry in own if entry[1] != TENSOR), key[1]))
+        plans.shapes.add(own)
         if len(plans.variants) > MOST_VARIANTS:
             message = f"what the step reads has changed more than {MOST_VARIANTS} times between calls"
+            raise CannotPlanError(Code.VARIANTS, message)
+        if len(plans.shapes) > MOST_SHAPES:
+            message = f"tensors that the step reads have had more than {MOST_SHAPES} shapes"
             raise CannotPlanError(Code.VARIANTS, message)
         try:
             plan = _shared.get(key)
@@ -235,6 +295,21 @@ def _forget(key: int, dead: weakref.ref[Any]) -> None:
 
 def _leaf(tensor: Tensor, axes: int, wanted: bool) -> Leaf:
     return Leaf(tuple(tensor.shape[axes:]), tensor.dtype, tensor.device, wanted)
+
+
+def _key_for_any_rows(fingerprint: Fingerprint, by_row: Collection[Tensor]) -> Key:
+    """The key of a fingerprint, with the shapes of tensors that have rows from the second axis on."""
+    numbers = {number for number, node in enumerate(fingerprint.nodes) if is_among(node.value, by_row)}
+    if not numbers:
+        return fingerprint.key
+    found: list[tuple[int, str, Any]] = []
+    for number, slot, mark in fingerprint.key:
+        look: Any = mark
+        if slot == TENSOR and number in numbers:
+            kind, shape, *others = look
+            look = (kind, shape[1:], *others)
+        found.append((number, slot, look))
+    return tuple(found)
 
 
 def _structure_key(leaves: Structure) -> Hashable:

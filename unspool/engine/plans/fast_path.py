@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,37 +42,45 @@ class Ready(NamedTuple):
     signature: Signature
 
 
+class Known(NamedTuple):
+    """What was found for tensors of one look.
+
+    Args:
+        plan: the plan.
+        weights: where the guard lists each weight, by name.
+        constants: where it lists each tensor that the step uses besides its weights.
+        adjoint: whether there were gradients.
+        key: what the step read.
+        signature: what all operands were called.
+    """
+
+    plan: Plan
+    weights: dict[str, Place]
+    constants: dict[Node, Place]
+    adjoint: bool
+    key: Key
+    signature: Signature
+
+
 @dataclass(frozen=True)
 class Latest:
-    """The latest call of a cell, so that one like it finds its plan at once.
+    """The latest calls of a cell that nothing has changed between, so that one like them finds its plan at once.
 
     Args:
         guard: whether the cell is as it was.
         how: the rest of what a plan depends on.
-        looks: what all tensors looked like.
-        plan: the plan.
-        weights: where the guard lists each weight, by name.
-        tensors: where it lists the tensors that a plan knows the shapes of: all but row buffers.
-        constants: where it lists each tensor that the step uses besides its weights.
-        adjoint: whether there were gradients.
-        key: what the step read.
+        tensors: where the guard lists the tensors that a plan knows the shapes of: all but row buffers.
         row_buffers: where it lists the tensors with a row for each of the batch, by name: other ones in every batch.
-        signature: what all operands were called.
         decided_by: where it lists the tensors whose values are a part of the plan, with these.
+        known: what was found, by what all tensors looked like: memories may have many lengths.
     """
 
     guard: Guard
     how: tuple[Any, ...]
-    looks: list[Any]
-    plan: Plan
-    weights: dict[str, Place]
     tensors: list[Place]
-    constants: dict[Node, Place]
-    adjoint: bool
-    key: Key
     row_buffers: dict[str, Place]
-    signature: Signature
     decided_by: list[tuple[Place, bytes]]
+    known: dict[Hashable, Known]
 
     @classmethod
     def of(
@@ -81,50 +89,83 @@ class Latest:
         """What to remember of a call."""
         passing, decided = list(ready.row_buffers.values()), ready.plan.decided_by
         guard = Guard(fingerprint, passing)
-        constants = {node: guard.places[id(ready.constants[node])] for node in ready.plan.constants}
         others = [each for each in fingerprint.tensors if not any(each is one for one in passing)]
+        looks = _looks(flatten(inputs), [*flatten(state), *passing], others)
         return cls(
             guard,
             (*how, _containers(inputs), _containers(state)),
-            _looks(flatten(inputs), [*flatten(state), *passing], others),
-            ready.plan,
-            {name: guard.places[id(each)] for name, each in ready.weights.items()},
             [guard.places[id(each)] for each in others],
-            constants,
-            ready.adjoint,
-            ready.key,
             {name: guard.places[id(each)] for name, each in ready.row_buffers.items()},
-            ready.signature,
             [(guard.places[id(each)], bytes_of(each)) for each in map(fingerprint.tensors.__getitem__, decided)],
+            {looks: _known(guard, ready)},
         )
 
+    def add(self, cell: Any, inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready) -> bool:
+        """Remembers a call besides, if only tensors look otherwise; False if more is not as it was."""
+        found = self._found(cell, inputs, state, how)
+        decided = found is not None and len(ready.plan.decided_by) == len(self.decided_by)
+        if found is None or not decided or found.row_buffers.keys() != ready.row_buffers.keys():
+            return False
+        used = [*ready.weights.values(), *(ready.constants[node] for node in ready.plan.constants)]
+        if not all(id(each) in self.guard.places for each in used):
+            return False
+        self.known[found.looks] = _known(self.guard, ready)
+        return True
+
     def again(self, cell: Any, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> Ready | None:
-        """What the latest call had, for a call that is like it; None if this one is not."""
+        """What a call like this one had; None if there was none."""
+        found = self._found(cell, inputs, state, how)
+        known = None if found is None else self.known.get(found.looks)
+        if found is None or known is None:
+            return None
+        listed = found.listed
+        constants = {node: listed[probe][k] for node, (probe, k) in known.constants.items()}
+        return Ready(
+            known.plan,
+            {name: listed[probe][k] for name, (probe, k) in known.weights.items()},
+            {**known.plan.trace.literals, **constants},
+            known.adjoint,
+            known.key,
+            found.row_buffers,
+            known.signature,
+        )
+
+    def _found(self, cell: Any, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> _Found | None:
         if (*how, _containers(inputs), _containers(state)) != self.how:
             return None
-        found = self.guard.check(cell)
-        if found is None or any(bytes_of(found[probe][k]) != values for (probe, k), values in self.decided_by):
+        listed = self.guard.check(cell)
+        if listed is None or any(bytes_of(listed[probe][k]) != values for (probe, k), values in self.decided_by):
             return None
-        row_buffers = {name: found[probe][k] for name, (probe, k) in self.row_buffers.items()}
+        row_buffers = {name: listed[probe][k] for name, (probe, k) in self.row_buffers.items()}
         input_leaves, by_row = flatten(inputs), [*flatten(state), *row_buffers.values()]
         rows = input_leaves[0].shape[1]
         for leaf in by_row:
             if not isinstance(leaf, Tensor) or not leaf.dim() or leaf.shape[0] != rows:
                 return None
-        if _looks(input_leaves, by_row, [found[probe][k] for probe, k in self.tensors]) != self.looks:
-            return None
-        return Ready(
-            self.plan,
-            {name: found[probe][k] for name, (probe, k) in self.weights.items()},
-            {**self.plan.trace.literals, **{node: found[probe][k] for node, (probe, k) in self.constants.items()}},
-            self.adjoint,
-            self.key,
-            row_buffers,
-            self.signature,
-        )
+        looks = _looks(input_leaves, by_row, [listed[probe][k] for probe, k in self.tensors])
+        return _Found(listed, row_buffers, looks)
 
 
-def _looks(inputs: Sequence[Tensor], by_row: Sequence[Tensor], others: Sequence[Tensor]) -> list[Any]:
+class _Found(NamedTuple):
+    """A call of a cell that is as it was: what the guard lists, and what tensors look like."""
+
+    listed: list[list[Any]]
+    row_buffers: dict[str, Tensor]
+    looks: Hashable
+
+
+def _known(guard: Guard, ready: Ready) -> Known:
+    return Known(
+        ready.plan,
+        {name: guard.places[id(each)] for name, each in ready.weights.items()},
+        {node: guard.places[id(ready.constants[node])] for node in ready.plan.constants},
+        ready.adjoint,
+        ready.key,
+        ready.signature,
+    )
+
+
+def _looks(inputs: Sequence[Tensor], by_row: Sequence[Tensor], others: Sequence[Tensor]) -> Hashable:
     """Kinds, shapes without steps and rows, dtypes, devices, and where gradients are wanted."""
     found: list[Any] = []
     for each in inputs:
@@ -133,7 +174,7 @@ def _looks(inputs: Sequence[Tensor], by_row: Sequence[Tensor], others: Sequence[
         found += (each.shape[1:], *_LOOK(each))
     for each in others:
         found += (each.shape, *_LOOK(each))
-    return found
+    return tuple(found)
 
 
 _LOOK = operator.attrgetter("__class__", "layout", "dtype", "device", "requires_grad")

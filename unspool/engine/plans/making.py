@@ -45,12 +45,9 @@ def row_buffers_of(cell: Any) -> dict[str, Tensor]:
 
 
 def check_modules(cell: Any, fingerprint: Fingerprint) -> None:
-    """Raises `CannotPlanError` if a module with `row_buffers`, or a scripted one, is reached, but not in the cell."""
+    """Raises `CannotPlanError` if a scripted module is reached, but is not in the cell."""
     own = {id(module) for _, module in named_modules(cell)} if isinstance(cell, nn.Module) else set[int]()
     for node in fingerprint.nodes:
-        if isinstance(node.value, nn.Module) and id(node.value) not in own and (names := _listed(node.value)):
-            rows = f"{node.path or 'a module'} has a row of {names[0]} for each of the batch"
-            raise CannotPlanError(Code.OUTSIDE, f"{rows}, but is no part of the cell")
         if isinstance(node.value, torch.jit.ScriptModule) and id(node.value) not in own:
             where = f"{node.path or 'a module'}, which is scripted, has weights of its own"
             raise CannotPlanError(Code.OUTSIDE, f"{where}, but is no part of the cell")
@@ -95,7 +92,8 @@ def make_plan(cell: Any, fingerprint: Fingerprint, spec: StepSpec, row_buffers: 
         share_tensors(cell, stand_in)
     except Exception as error:
         raise CannotPlanError(Code.NO_COPY, f"the cell cannot be copied to be traced: {error}") from error
-    for name, buffer in row_buffers.items():  # which a copy may have left behind
+    listed = {name: each for name, each in row_buffers.items() if name not in spec.captured}
+    for name, buffer in listed.items():  # which a copy may have left behind
         owner, _, own = name.rpartition(".")
         stand_in.get_submodule(owner)._buffers[own] = buffer
     with _no_garbage():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -27,6 +27,9 @@ class Lifted:
         self.stand_ins = StandIns({id(each): weights[name] for name, each in own.items() if name in weights})
         by_name = {name for name, each in _registered(cell).items() if each is reached.get(name, each)}
         by_name -= _of_recurrent_layers(cell)
+        # A module that is in two places is given its weights in one: what was there before is kept once for each name.
+        paths = {path for path, _ in _modules(cell)}
+        by_name = {name for name in by_name if name.rpartition(".")[0] in paths}
         self._weights = {name: weight for name, weight in weights.items() if name in by_name}
         self.output: Structure = None
 
@@ -88,11 +91,36 @@ def weights_of(cell: Any) -> dict[str, Tensor]:
 def reached_weights(tensors: Sequence[Tensor], known: Iterable[Tensor]) -> dict[str, Tensor]:
     """Tensors with gradients among those that a step reaches, by number: a function may read weights of others."""
     others = set(map(id, known))
-    return {
-        f"reached {number}": each
-        for number, each in enumerate(tensors)
-        if each.requires_grad and id(each) not in others
+    named = by_number(tensors).items()
+    return {name: each for name, each in named if each.requires_grad and id(each) not in others}
+
+
+def by_number(tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Tensors that a step reaches, under the names that they have if they have no others."""
+    return {f"reached {number}": each for number, each in enumerate(tensors)}
+
+
+def may_have_rows(cell: Any, tensors: Sequence[Tensor], rows: int, known: Collection[Tensor]) -> dict[str, Tensor]:
+    """Tensors among those that a step reaches with as many rows as the batch, as the memory of an attention has.
+
+    Args:
+        cell: the cell. Its parameters, and those of others, have none; buffers have only if nothing else has.
+        tensors: what the step reaches.
+        rows: the rows of the batch.
+        known: those that are known to have them.
+    """
+    found = {
+        name: each
+        for name, each in by_number(tensors).items()
+        if each.dim() and each.shape[0] == rows and not isinstance(each, nn.Parameter) and not is_among(each, known)
     }
+    buffers = _registered(cell).values()
+    return {name: each for name, each in found.items() if not is_among(each, buffers)} or found
+
+
+def is_among(value: Any, tensors: Iterable[Tensor]) -> bool:
+    """Whether it is one of these, by identity."""
+    return any(value is each for each in tensors)
 
 
 def _registered(cell: Any) -> dict[str, Tensor]:

@@ -38,6 +38,7 @@ class StepSpec:
         output_dtype: the dtype of the outputs; None for a cell that does not know their size: as its step has them.
         adjoint: whether gradients are traced at all.
         row_buffers: buffers with a row for each of the batch, by name: more state, which every step hands on as it is.
+        captured: those of them that the cell does not list, but its step reaches.
     """
 
     weights: dict[str, Tensor]
@@ -46,6 +47,7 @@ class StepSpec:
     output_dtype: torch.dtype | None
     adjoint: bool
     row_buffers: dict[str, Leaf] = field(default_factory=dict[str, Leaf])
+    captured: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
 
     @cached_property
     def wanted(self) -> Operands[bool]:

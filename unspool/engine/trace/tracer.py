@@ -170,7 +170,7 @@ class _Step:
     def _run(self, rows: Any, given: Operands[Tensor]) -> tuple[Structure, Structure]:
         spec = self._spec
         weights = dict(zip(spec.names(), [*given.weights, *given.row_buffers], strict=True))
-        lifted = Lifted(self._cell, weights, spec.weights)
+        lifted = Lifted(self._cell, weights, {**spec.weights, **spec.captured})
         run = CheckedCell(lifted, rows, spec.output_dtype, same_containers=False, watched=True)
         versions = [value._version for value in given.weights]
         checks = nullcontext() if self.settled is None else self._decisions(self.settled)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.tf1.data.dataset import Dataset, TextLineDataset, TFRecordDataset
+from unspool.tf1.data.dataset import Dataset
 from unspool.tf1.data.experimental import (
     batch_and_drop_remainder,
     bucket_by_sequence_length,
@@ -14,6 +14,7 @@ from unspool.tf1.data.experimental import (
     shuffle_and_repeat,
     unbatch,
 )
+from unspool.tf1.data.files import TextLineDataset, TFRecordDataset
 from unspool.tf1.data.iterators import Iterator
 from unspool.tf1.namespace import missing
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.tf1.data import experimental as experimental
-from unspool.tf1.data.dataset import Dataset, TextLineDataset, TFRecordDataset
+from unspool.tf1.data.dataset import Dataset
+from unspool.tf1.data.files import TextLineDataset, TFRecordDataset
 from unspool.tf1.data.iterators import Iterator
+from unspool.tf1.data.stages import Options
 from unspool.tf1.namespace import missing
 
 __all__ = [
@@ -21,10 +23,6 @@ __all__ = [
     "make_initializable_iterator",
     "make_one_shot_iterator",
 ]
-
-
-class Options:
-    """TensorFlow's options of a dataset: any may be set, and none has an effect."""
 
 
 def make_one_shot_iterator(dataset: Dataset) -> Iterator:

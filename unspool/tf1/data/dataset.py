@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from unspool.structure import Structure, flatten, map_structure
 from unspool.tf1.data import batching, sources, stages
 from unspool.tf1.data.elements import Stage, shapes_of, types_of
+from unspool.tf1.data.reducing import reduced
+from unspool.tf1.data.stages import Options
 from unspool.tf1.dtypes import int64
 from unspool.tf1.errors import NotFoundError
 from unspool.tf1.operations import as_tensor
@@ -250,9 +252,29 @@ class Dataset:
             raise TypeError(f"`transformation_func` must return a Dataset, but returned {made!r}")
         return made
 
-    def with_options(self, options: Any) -> Dataset:
-        """The same dataset: options are accepted, and have no effect."""
-        return Dataset(self.stage)
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Structure:
+        """What is left of a state when all elements have changed it, one after the other.
+
+        Args:
+            initial_state: a tensor, or a structure of them.
+            reduce_func: `reduce_func(state, element)`, the state after an element.
+
+        Raises:
+            TypeError: if the function returns another structure, or other dtypes, than it is given.
+
+        >>> from unspool import tf1 as tf
+        >>> tf.Session().run(tf.data.Dataset.range(5).reduce(tf.constant(0, tf.int64), lambda total, x: total + x))
+        np.int64(10)
+        """
+        return reduced(self.stage, initial_state, reduce_func)
+
+    def with_options(self, options: Options) -> Dataset:
+        """The same dataset with options, which have no effect."""
+        return Dataset(stages.Optional(self.stage, options))
+
+    def options(self) -> Options:
+        """The options of the dataset and of those that it is made of."""
+        return stages.options_of(self.stage)
 
     def make_one_shot_iterator(self) -> Iterator:
         """An iterator that goes through the dataset once, and needs no initialisation.
@@ -290,50 +312,3 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {stages.described_elements(self.stage)}>"
-
-
-class TextLineDataset(Dataset):
-    """The lines of text files, as strings without their ends.
-
-    Args:
-        filenames: the name of a file, or several; tensors too.
-        compression_type: "" or None, "GZIP" or "ZLIB".
-        buffer_size: accepted.
-        num_parallel_reads: accepted.
-
-    Raises:
-        NotFoundError: in a run, if there is no such file.
-    """
-
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: str | None = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
-    ) -> None:
-        super().__init__(sources.TextLines(filenames, compression_type))
-
-
-class TFRecordDataset(Dataset):
-    """The records of files that `tf.python_io.TFRecordWriter` wrote, as strings.
-
-    Args:
-        filenames: the name of a file, or several; tensors too.
-        compression_type: "" or None, "GZIP" or "ZLIB".
-        buffer_size: accepted.
-        num_parallel_reads: accepted.
-
-    Raises:
-        NotFoundError: in a run, if there is no such file.
-        DataLossError: in a run, if a file is broken.
-    """
-
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: str | None = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
-    ) -> None:
-        super().__init__(sources.Records(filenames, compression_type))

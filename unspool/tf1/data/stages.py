@@ -27,6 +27,39 @@ from unspool.tf1.shapes import Dims, fit
 from unspool.tf1.tensor import Tensor
 
 
+class Options:
+    """TensorFlow's options of a dataset: any may be set, and none has an effect."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+
+class Optional(Stage):
+    """The same elements, with options."""
+
+    def __init__(self, before: Stage, options: Options) -> None:
+        if not isinstance(options, Options):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"options must be a tf.data.Options, but is {options!r}")
+        super().__init__(before.element, [before])
+        self.options = options
+
+    def elements(self, reading: Reading) -> Iterator[list[Any]]:
+        """All."""
+        return self.inputs[0].elements(reading)
+
+
+def options_of(stage: Stage) -> Options:
+    """The options of a stage and of those before it, of which later ones win."""
+    made = Options()
+    for before in stage.inputs:
+        vars(made).update(vars(options_of(before)))
+    if isinstance(stage, Optional):
+        vars(made).update(vars(stage.options))
+    return made
+
+
 class Mapped(Stage):
     """What a function makes of each element."""
 

@@ -7,12 +7,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from unspool.flags import checks_flags
 from unspool.structure import flatten
 from unspool.tf1.dtypes import as_dtype
 from unspool.tf1.graph import get_default_graph
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.scopes import VariableScope, get_variable, variable_scope
+from unspool.tf1.session import session_for
 from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tensor import Operators
 from unspool.tf1.variables import GraphKeys, Variable, check_constraint
@@ -102,6 +105,50 @@ class Layer:
         return [each for each in self._variables if not each.trainable]
 
     non_trainable_weights = non_trainable_variables
+
+    def get_weights(self) -> list[np.ndarray[Any, Any]]:
+        """The values of its variables in the default session, where those begin that have none yet.
+
+        >>> from unspool import tf1 as tf
+        >>> layer = tf.layers.Dense(2, use_bias=False)
+        >>> _ = layer(tf.zeros([1, 3]))
+        >>> with tf.Session():
+        ...     layer.set_weights([[[1, 2], [3, 4], [5, 6]]])
+        ...     layer.get_weights()
+        [array([[1., 2.],
+               [3., 4.],
+               [5., 6.]], dtype=float32)]
+        """
+        session = session_for(None, get_default_graph())
+        for each in self.variables:
+            if not session.state.is_initialized(each):
+                session.run(each.initializer)
+        return [each.eval(session) for each in self.variables]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Gives its variables values in the default session.
+
+        Raises:
+            ValueError: if there are not as many values as variables, or one has another shape.
+        """
+        if len(weights) != len(self.variables):
+            raise ValueError(
+                f'You called `set_weights(weights)` on layer "{self.name}" with a weight list of length '
+                f"{len(weights)}, but the layer was expecting {len(self.variables)} weights."
+            )
+        for variable, value in zip(self.variables, weights, strict=True):
+            if not variable.shape.is_compatible_with(np.shape(value)):
+                raise ValueError(
+                    f"Layer weight shape {variable.shape} not compatible with provided weight shape {np.shape(value)}"
+                )
+        for variable, value in zip(self.variables, weights, strict=True):
+            variable.load(value)
+
+    def count_params(self) -> int:
+        """How many numbers its variables hold; `ValueError` before they are made."""
+        if not self.built:
+            raise ValueError(f"You tried to call `count_params` on {self.name}, but the layer isn't built.")
+        return sum(each.shape.num_elements() or 0 for each in self.variables)
 
     # -- what a layer says -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import torch
 from unspool.tf1.dtypes import as_dtype, int32
 from unspool.tf1.errors import InvalidArgumentError
 from unspool.tf1.graph import get_default_graph
-from unspool.tf1.operations import apply, as_axis, as_sizes, as_tensor, check_axis, known_ints
+from unspool.tf1.operations import apply, as_axis, as_sizes, as_tensor, check_axis, ints, known_ints
 from unspool.tf1.ops.creation import ones_like as ones_like
 from unspool.tf1.ops.creation import zeros as zeros
 from unspool.tf1.ops.creation import zeros_like as zeros_like
@@ -144,7 +144,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
         raise ValueError(f"Reshape: a shape is a list of sizes, but is the number {shape!r}; [{shape!r}] is one")
     return apply(
         "Reshape",
-        lambda x, s: x.reshape(s.tolist()),
+        lambda x, s: x.reshape(ints(s)),
         given,
         sizes,
         name=name,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from unspool.tf1.dtypes import as_dtype, bool_, float32, int32
-from unspool.tf1.operations import apply, as_sizes, as_tensor, check_axis, known_int, known_ints, same_dtype
+from unspool.tf1.operations import apply, as_sizes, as_tensor, check_axis, ints, known_int, known_ints, same_dtype
 
 __all__ = [
     "eye",
@@ -29,7 +29,7 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     found = known_ints(sizes)
     return apply(
         "Fill",
-        lambda s, v: v.expand(s.tolist()).contiguous(),
+        lambda s, v: v.expand(ints(s)).contiguous(),
         sizes,
         given,
         name=name,
@@ -57,7 +57,7 @@ def _full(kind: str, make: Any, shape: Any, dtype: Any, name: str | None) -> Any
     wanted, sizes = as_dtype(dtype), as_sizes(shape)
     found = known_ints(sizes)
     dims = None if found is None else tuple(found)
-    return apply(kind, lambda s: make(s.tolist(), dtype=wanted.torch), sizes, name=name, outputs=[(wanted, dims)])
+    return apply(kind, lambda s: make(ints(s), dtype=wanted.torch), sizes, name=name, outputs=[(wanted, dims)])
 
 
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Any:

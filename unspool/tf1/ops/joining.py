@@ -9,7 +9,17 @@ import numpy as np
 import torch
 
 from unspool.tf1.dtypes import float32
-from unspool.tf1.operations import apply, as_axis, as_sizes, as_tensor, check_axis, constant, known_ints, same_dtype
+from unspool.tf1.operations import (
+    apply,
+    as_axis,
+    as_sizes,
+    as_tensor,
+    check_axis,
+    constant,
+    ints,
+    known_ints,
+    same_dtype,
+)
 from unspool.tf1.ops.reductions import listed
 from unspool.tf1.shapes import Dim, Dims, compatible, described, merged
 from unspool.tf1.tensor import Operators, Tensor
@@ -222,7 +232,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     def compute(x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         if x.dim() != len(counts):
             raise ValueError(f"Tile: there are {len(counts)} multiples for {x.dim()} axes")
-        return x.repeat(counts.tolist())
+        return x.repeat(ints(counts))
 
     return apply("Tile", compute, given, counts, name=name, outputs=[(given.dtype, dims)])
 
@@ -335,6 +345,4 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
         ):
             raise ValueError(f"BroadcastTo: {described(given.dims)} cannot be stretched to {described(dims)}")
         dims = tuple(a if b is None and a != 1 else b for a, b in zip(padded, dims, strict=True))
-    return apply(
-        "BroadcastTo", lambda x, s: x.expand(s.tolist()), given, sizes, name=name, outputs=[(given.dtype, dims)]
-    )
+    return apply("BroadcastTo", lambda x, s: x.expand(ints(s)), given, sizes, name=name, outputs=[(given.dtype, dims)])

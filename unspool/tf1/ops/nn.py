@@ -13,7 +13,17 @@ from unspool.tf1.dtypes import float32
 from unspool.tf1.errors import InvalidArgumentError
 from unspool.tf1.gradients import stop_gradient
 from unspool.tf1.inference import broadcast
-from unspool.tf1.operations import FRACTIONS, NUMBERS, apply, as_sizes, as_tensor, check_takes, elementwise, same_dtype
+from unspool.tf1.operations import (
+    FRACTIONS,
+    NUMBERS,
+    apply,
+    as_sizes,
+    as_tensor,
+    check_takes,
+    elementwise,
+    ints,
+    same_dtype,
+)
 from unspool.tf1.ops.classes import embedding_lookup as embedding_lookup
 from unspool.tf1.ops.classes import in_top_k as in_top_k
 from unspool.tf1.ops.classes import top_k as top_k
@@ -23,6 +33,7 @@ from unspool.tf1.ops.reductions import as_axes, reduced
 from unspool.tf1.seeds import Draw
 from unspool.tf1.shapes import Dims, described, fit, merged
 from unspool.tf1.tensor import Operators
+from unspool.tracers import has_values
 
 
 def _selu(x: torch.Tensor) -> torch.Tensor:
@@ -345,15 +356,16 @@ def dropout(
 
     def compute(run: Any, value: torch.Tensor, chance: torch.Tensor, *shape: torch.Tensor) -> torch.Tensor:
         keep = chance if rate is None else 1 - chance
-        if float(keep) == 1:
+        if has_values(keep) and float(keep) == 1:
             return value
-        asked = shape[0].tolist() if shape else value.shape
+        asked = ints(shape[0]) if shape else value.shape
         sizes = [value.shape[k] if size == -1 else size for k, size in enumerate(asked)]
-        noise = torch.rand(sizes, dtype=value.dtype, device=value.device, generator=draw.generator(run))
+        noise = draw.uniform(run, sizes, value)
         return value / keep * (noise < keep)
 
     outputs = [(given.dtype, given.dims)]
-    return apply("dropout", compute, given, probability, *shape, name=name, outputs=outputs, takes_run=True)
+    made = apply("dropout", compute, given, probability, *shape, name=name, outputs=outputs, takes_run=True)
+    return draw.noted(made)
 
 
 def _noise_shape(shape: Any) -> Any:

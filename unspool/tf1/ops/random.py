@@ -8,7 +8,7 @@ import torch
 
 from unspool.tf1.dtypes import as_dtype, float32, int64
 from unspool.tf1.initializers import truncated_normal_
-from unspool.tf1.operations import apply, as_sizes, as_tensor, known_int, known_ints
+from unspool.tf1.operations import apply, as_sizes, as_tensor, ints, known_int, known_ints
 from unspool.tf1.seeds import Draw
 from unspool.tf1.shapes import described
 
@@ -27,11 +27,12 @@ def _drawn(kind: str, fill: Any, shape: Any, dtype: Any, seed: int | None, name:
     found = known_ints(sizes)
 
     def compute(run: Any, s: torch.Tensor, *bounds: torch.Tensor) -> torch.Tensor:
-        return fill(torch.empty(s.tolist(), dtype=wanted.torch), draw.generator(run), *bounds)
+        return fill(torch.empty(ints(s), dtype=wanted.torch), draw.generator(run), *bounds)
 
     dims = None if found is None else tuple(found)
     given = [as_tensor(each, wanted) for each in bounds]
-    return apply(kind, compute, sizes, *given, name=name, outputs=[(wanted, dims)], takes_run=True)
+    made = apply(kind, compute, sizes, *given, name=name, outputs=[(wanted, dims)], takes_run=True)
+    return draw.noted(made)
 
 
 def random_uniform(

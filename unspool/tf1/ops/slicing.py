@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from unspool.tf1.dtypes import as_dtype, bool_, int32
-from unspool.tf1.operations import apply, as_sizes, as_tensor, check_axis, known_int, known_ints, same_dtype
+from unspool.tf1.operations import apply, as_sizes, as_tensor, check_axis, ints, known_int, known_ints, same_dtype
 from unspool.tf1.shapes import Dim, Dims, described, fit, merged
 from unspool.tf1.tables import LOOKUP, VARIABLE, look_up
 from unspool.tf1.tensor import Operators, Tensor
@@ -160,7 +160,7 @@ def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
     def compute(x: torch.Tensor, s: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         if not x.dim() == len(s) == len(n):
             raise ValueError(f"Slice: there are {len(s)} beginnings and {len(n)} sizes for {x.dim()} axes")
-        for axis, (first, length) in enumerate(zip(s.tolist(), n.tolist(), strict=True)):
+        for axis, (first, length) in enumerate(zip(ints(s), ints(n), strict=True)):
             x = x.narrow(axis, first, x.shape[axis] - first if length == -1 else length)
         return x
 

@@ -17,9 +17,11 @@ from unspool.tf1.dtypes import DType, as_dtype
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape, zeros
-from unspool.tf1.rnn.chains import CellCall, noted
+from unspool.tf1.rerolling.chains import CellCall, noted
+from unspool.tf1.rnn.callbacks import CALLED, as_callback, trace_callbacks
 from unspool.tf1.rnn.modules import Bound, Late, Naming, Traced, as_sizes
 from unspool.tf1.scopes import VariableScope, cell_scope, get_variable, variable_scope
+from unspool.tf1.seeds import seeded
 from unspool.tf1.shapes import TensorShape
 from unspool.tf1.tables import together, whole
 from unspool.tf1.tensor import Operators, Tensor
@@ -178,7 +180,7 @@ class ModuleCell(RNNCell):
         for name, value in bound.arguments.items():
             if isinstance(value, Operators):
                 late.append((name, as_tensor(value)))
-            bound.arguments[name] = _as_argument(value, inner)
+            bound.arguments[name] = as_callback(value) if name in CALLED else _as_argument(value, inner)
         self.module: Any = self.kind(*bound.args, **bound.kwargs)
         own = [Late(self.module, [tensor], _setter(name)) for name, tensor in late]
         names = [*(each for bound in inner for each in bound.names), Naming(self.module, self.reuse, self._numbered)]
@@ -218,7 +220,7 @@ class ModuleCell(RNNCell):
 
     def __call__(self, inputs: Structure, state: Structure, scope: Any = None) -> tuple[Structure, Structure]:
         """One step, building the cell first if it is new."""
-        inputs, state = (map_structure(as_leaf, each) for each in (inputs, _packed(self.state_size, state)))
+        inputs, state = (map_structure(as_leaf, each) for each in (inputs, packed(self.state_size, state)))
         bound = bound_cell(self, inputs, state, scope)
         leaves = [leaf for leaf in flatten((inputs, state)) if not isinstance(leaf, TensorArray)]
         rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
@@ -229,7 +231,8 @@ class ModuleCell(RNNCell):
         )
         operation = as_flow(flatten(made)[0]).op
         output, after = made
-        noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
+        if not bound.draws:  # which a loop in the place of calls would not seed
+            noted(operation, CellCall(bound, inputs, state, output, after, tuple(bound.inputs)))
         return made
 
 
@@ -239,12 +242,12 @@ class LayerCell(ModuleCell):
     _numbered = True
 
 
-def _packed(sizes: Any, state: Any) -> Structure:
-    """The state in the cell's namedtuples: programs write `(c, h)` for an `LSTMStateTuple`, and TensorFlow takes it."""
+def packed(sizes: Any, state: Any) -> Structure:
+    """The state in the cell's tuples: programs write `(c, h)` for an `LSTMStateTuple`, and TensorFlow takes it."""
     if not isinstance(sizes, tuple) or not isinstance(state, list | tuple) or len(sizes) != len(state):  # pyright: ignore[reportUnknownArgumentType]
         return state  # pyright: ignore[reportUnknownVariableType]
-    parts = [_packed(size, each) for size, each in zip(sizes, state, strict=True)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    kind: Any = type(sizes) if hasattr(sizes, "_fields") and not hasattr(state, "_fields") else type(state)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    parts = [packed(size, each) for size, each in zip(sizes, state, strict=True)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    kind: Any = type(state) if hasattr(state, "_fields") else type(sizes)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
@@ -284,6 +287,7 @@ def run_module(
     leaves = [as_flow(leaf) for leaf in flatten(arguments) if leaf is not None]
     around = [bound.inputs for bound in bounds]
     variables = list(dict.fromkeys(each for bound in bounds for each in bound.variables))
+    draws = [each for bound in bounds for each in bound.draws]
 
     given, made = Containers(arguments), Containers(results)
     there = [leaf is not None for leaf in flatten(arguments)]
@@ -297,7 +301,8 @@ def run_module(
             modules.append(run.module(bound, rest[: len(needed)]))
             rest = rest[len(needed) :]
         filled = given.fill([next(remaining) if each else None for each in there])
-        found = made.leaves(function(modules, run, *filled) if takes_run else function(modules, *filled))
+        with seeded(run, draws):
+            found = made.leaves(function(modules, run, *filled) if takes_run else function(modules, *filled))
         return found[0] if len(found) == 1 else found
 
     outputs = [(leaf.dtype, () if isinstance(leaf, TensorArray) else leaf.dims) for leaf in flatten(results)]
@@ -334,6 +339,10 @@ def bound_cell(cell: Any, inputs: Structure, state: Structure, scope: Any = None
     """
     bound = module_of(cell)
     bound.build(inputs, state, scope)
+    leaves = [leaf for leaf in flatten((inputs, state)) if not isinstance(leaf, TensorArray)]
+    rows = next((leaf.dims[0] for leaf in leaves if leaf.dims), None)
+    kinds = (leaf.dtype.torch for leaf in leaves if leaf.dtype.is_floating)
+    trace_callbacks(bound.module, rows, next(kinds, torch.float32))
     if isinstance(bound.module, Traced) and not any_output and not bound.module.puts_out_what_it_says():
         raise ValueError(
             f"the cell's output is {describe(bound.module.output)}, but its output_size is {cell.output_size!r}"

@@ -12,13 +12,13 @@ from unspool.cells.like import assert_like_rnncell
 from unspool.flags import checks_flags
 from unspool.loops.arguments import check_parallel_iterations
 from unspool.sizes import shape_of
-from unspool.structure import Structure, check_namedtuples, flatten, map_structure, unflatten_as
+from unspool.structure import Structure, check_namedtuples, describe, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import DType, as_dtype, int32
 from unspool.tf1.functions import Like
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import shape
 from unspool.tf1.ops.math import cast
-from unspool.tf1.rnn.cell import RNNCell, as_leaf, bound_cell, run_module, sized, state_like
+from unspool.tf1.rnn.cell import RNNCell, as_leaf, bound_cell, packed, run_module, sized, state_like
 from unspool.tf1.rnn.modules import Bound, Traced, as_sizes
 from unspool.tf1.rnn.running import BothWays, Looped
 from unspool.tf1.scopes import variable_scope
@@ -170,7 +170,7 @@ def static_rnn(
     with variable_scope(scope or "rnn"):
         steps = _as_steps(inputs)
         sequences = _Sequences(steps[0], sequence_length, True, stacked=False)
-        state, kind = _state(cell, initial_state, dtype, sequences)
+        state, kind = _state(cell, _unrolled(cell, initial_state, sequence_length), dtype, sequences)
         bound = bound_cell(cell, sequences.step, state, any_output=sequence_length is None)
 
         fixed, loop = bound.fixed, _loop("rnn", kind, True, None, False)
@@ -207,7 +207,7 @@ def static_bidirectional_rnn(
         states: list[Any] = []
         for name, cell, initial in (("fw", cell_fw, initial_state_fw), ("bw", cell_bw, initial_state_bw)):
             with variable_scope(name):
-                states.append(_state(cell, initial, dtype, sequences))
+                states.append(_state(cell, _unrolled(cell, initial, sequence_length), dtype, sequences))
                 bounds.append(bound_cell(cell, sequences.step, states[-1][0], any_output=sequence_length is None))
         kind = states[0][1]
 
@@ -315,6 +315,10 @@ def _state(cell: Any, initial_state: Structure, dtype: Any, sequences: _Sequence
     else:
         state = map_structure(as_leaf, initial_state)
         check_namedtuples(cell.state_size, state, name="initial_state", like="cell.state_size")
+        if isinstance(state, list) and isinstance(cell.state_size, tuple):
+            raise TypeError(
+                f"initial_state is a list, but cell.state_size is {describe(cell.state_size)}; write tuple(...)"
+            )
     if dtype is not None:
         return state, as_dtype(dtype)
     kinds = {leaf.dtype for leaf in flatten(state) if leaf.dtype.is_floating}
@@ -324,6 +328,11 @@ def _state(cell: Any, initial_state: Structure, dtype: Any, sequences: _Sequence
             f"{sorted(each.name for each in kinds)}"
         )
     return state, kinds.pop()
+
+
+def _unrolled(cell: Any, initial_state: Structure, lengths: Any) -> Structure:
+    """A first state for calls one after another, of which cells take any tuple; loops with lengths compare states."""
+    return packed(cell.state_size, initial_state) if lengths is None else initial_state
 
 
 def _initial(cell: Any, sequences: _Sequences, dtype: DType) -> Structure:

@@ -18,7 +18,8 @@ from unspool.tf1.dtypes import as_dtype
 from unspool.tf1.functions import Function, Like
 from unspool.tf1.graph import Graph, get_default_graph
 from unspool.tf1.initializers import Initializer as GraphInitializer
-from unspool.tf1.scopes import VariableScope, cell_scope, get_variable, variable_scope
+from unspool.tf1.scopes import VariableScope, cell_scope, get_variable, resumed, variable_scope
+from unspool.tf1.seeds import Draw
 from unspool.tf1.shapes import Dimension, TensorShape
 from unspool.tf1.tables import Reads, together, whole
 from unspool.tf1.tensor import Tensor
@@ -139,7 +140,7 @@ class Traced(RNNCell):
         def call(x: Any, s: Any) -> Any:
             if scope is None:
                 return cell(x, s)
-            with variable_scope(scope, auxiliary_name_scope=False):
+            with resumed(scope):
                 if path is None:
                     return cell(x, s, scope)
                 if not path:
@@ -196,9 +197,22 @@ class Traced(RNNCell):
         """How the step reads variables."""
         return self._function.value.reads
 
+    @property
+    def draws(self) -> list[Draw]:
+        """What the step draws from torch's own generators."""
+        function: Function | None = self._function.value
+        return function.draws if function is not None and function.is_closed else []
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is a session's copy, which has values."""
+        return self._run.value is not None
+
     def put(self, run: Run, values: Sequence[torch.Tensor]) -> None:
         """Gives the step what it reads of the graph around it."""
-        self._run = run.state.kept(Sealed, lambda: Sealed(run))
+        if not self.runs:
+            function: Function = self._function.value
+            self._run = Sealed(run.alone(function.variables) if function.is_closed else run)
         self._outside = list(values)
 
     def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
@@ -327,6 +341,12 @@ class Bound:
         variables = weights.of(self.module)
         wholes = whole(variables[weight].value() for weight in own if weight in variables)
         return together([wholes, *(each.reads for each in traced if self._runs_steps)])
+
+    @property
+    def draws(self) -> list[Draw]:
+        """What its steps draw by a seed of the graph's."""
+        traced = [each for each in self.module.modules() if isinstance(each, Traced)] if self._runs_steps else []
+        return [draw for each in traced for draw in each.draws if draw.seed is not None]
 
     @property
     def inputs(self) -> list[Tensor]:

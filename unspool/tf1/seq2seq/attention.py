@@ -9,15 +9,18 @@ import torch
 
 import unspool
 from unspool.cells.building import witnessed_initializers
+from unspool.decode.attention.layers import listed
 from unspool.flags import check_flags
 from unspool.sizes import shape_of
 from unspool.structure import Structure, map_structure
 from unspool.tf1.dtypes import DType, as_dtype, int64
 from unspool.tf1.functions import Like
 from unspool.tf1.graph import get_default_graph
+from unspool.tf1.layers.base import Layer
 from unspool.tf1.operations import as_tensor
+from unspool.tf1.rnn.callbacks import Callback, CalledLayer, as_callback
 from unspool.tf1.rnn.cell import ModuleCell, run_module
-from unspool.tf1.rnn.modules import Bound, Late, Traced, Weights, as_sizes
+from unspool.tf1.rnn.modules import Bound, Late, Weights, as_sizes
 from unspool.tf1.scopes import get_variable, variable_scope
 from unspool.tf1.tensor import Operators, Tensor
 from unspool.tf1.tensor_array import TensorArray
@@ -41,11 +44,20 @@ class AttentionMechanism:
         if self.memory.dims is None or len(self.memory.dims) != 3 or self.memory.dims[2] is None:
             raise ValueError(f"memory must be [batch, places, depth] with a known depth, but is {self.memory!r}")
         plain = {name: value.torch if isinstance(value, DType) else value for name, value in arguments.items()}
+        if plain.get("probability_fn") is not None:
+            plain["probability_fn"] = self._traced(plain["probability_fn"])
         self.module: Any = self.kind(**plain)
         needed = [self.memory] if lengths is None else [self.memory, as_tensor(lengths)]
         self.late = Late(self.module, needed, lambda module, *values: module.setup_memory(*values))
         depth: Any = self.memory.dims[2]
         self._make_memory_layer(depth)
+
+    def _traced(self, function: Any) -> Any:
+        """A function of the scores, one for each row and place of the memory."""
+        called = as_callback(function)
+        if isinstance(called, Callback):
+            called.trace(Like(self.memory.dtype, (self.memory.dims or ())[:2]))
+        return called
 
     def _make_memory_layer(self, depth: int) -> None:
         layer = self.module.memory_layer
@@ -109,8 +121,10 @@ class AttentionWrapper(ModuleCell):
         self._several, self._mechanisms = several, mechanisms
         modules = [each.module for each in mechanisms]
         bound.arguments["attention_mechanism"] = modules if several else modules[0]
-        if bound.arguments.get("cell_input_fn") is not None:
-            bound.arguments["cell_input_fn"] = _CellInputs(bound.arguments["cell_input_fn"])
+        layers = bound.arguments.get("attention_layer")
+        if layers is not None:
+            each = [CalledLayer(layer) if isinstance(layer, Layer) else layer for layer in listed(layers)[0]]
+            bound.arguments["attention_layer"] = each if listed(layers)[1] else each[0]
         self._initial_cell_state = bound.arguments.pop("initial_cell_state", None)
         super().__init__(*bound.args, **bound.kwargs)
         assert self._bound is not None
@@ -148,44 +162,6 @@ class AttentionWrapper(ModuleCell):
             alignment_history=history if self.module.alignment_history else (),
             attention_state=alignments,
         )
-
-
-class _CellInputs(torch.nn.Module):
-    """What a cell reads of its inputs and the attention, by a function of symbolic tensors, which may make variables.
-
-    Args:
-        function: takes the inputs and the attention to what the cell reads.
-    """
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        if not callable(function):
-            raise TypeError(f"cell_input_fn must be callable, but got {function!r}")
-        self.step = Traced(_Combined(function))
-
-    def variables(self) -> Any:
-        """The step, in the place of the names that only a call can tell."""
-        yield "", self.step
-
-    def forward(self, inputs: Structure, attention: torch.Tensor) -> Structure:
-        """What the cell reads; zeros of its size when the wrapper is built, with blank rows."""
-        if self.step.built:
-            return self.step(inputs, attention)[0]
-        like = map_structure(lambda leaf: Like(as_dtype(leaf.dtype), (None, *leaf.shape[1:])), (inputs, attention))
-        self.step.trace(*like)
-        return map_structure(lambda size: attention.new_zeros(1, *shape_of(size)), self.step.output_size)
-
-
-class _Combined:
-    """A function of inputs and attention as a step: the attention is its state, which it leaves as it is."""
-
-    state_size = output_size = ()
-
-    def __init__(self, function: Any) -> None:
-        self._function = function
-
-    def __call__(self, inputs: Structure, attention: Tensor) -> tuple[Structure, Tensor]:
-        return self._function(inputs, attention), attention
 
 
 _NOTHING: Any = object.__new__(Tensor)

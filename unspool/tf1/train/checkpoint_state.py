@@ -31,12 +31,13 @@ def get_checkpoint_state(
     True
     """
     folder = os.fspath(checkpoint_dir)
-    path = Path(folder, latest_filename or "checkpoint")
-    if not path.is_file():
+    file = Path(folder, latest_filename or "checkpoint")
+    if not file.is_file():
         return None
     state = CheckpointState()
-    for name, written in _LINE.findall(path.read_bytes()):
-        plain = os.path.join(folder, _ESCAPED.sub(_unescaped, written).decode("utf-8", "surrogateescape"))
+    for name, written in _LINE.findall(file.read_bytes()):
+        path = _ESCAPED.sub(_unescaped, written).decode("utf-8", "surrogateescape")
+        plain = os.path.join(folder, "" if path == "." else path)  # the folder itself: files that begin with a dot
         if name == b"model_checkpoint_path":
             state.model_checkpoint_path = plain
         else:
@@ -64,11 +65,12 @@ def checkpoint_exists(checkpoint_prefix: str | os.PathLike[str]) -> bool:
 
 def remove_checkpoint(checkpoint_prefix: str | os.PathLike[str]) -> None:
     """Removes the files of a checkpoint, the index first: what has an index is whole."""
-    prefix = Path(checkpoint_prefix)
+    prefix = os.fspath(checkpoint_prefix)
+    folder, name = Path(os.path.dirname(prefix)), os.path.basename(prefix)
     Path(f"{prefix}.index").unlink(missing_ok=True)
-    own = re.compile(re.escape(prefix.name) + r"\.(meta|data-\d{5}-of-\d{5})")
-    if prefix.parent.is_dir():
-        for each in [each for each in prefix.parent.iterdir() if own.fullmatch(each.name)]:
+    own = re.compile(re.escape(name) + r"\.(meta|data-\d{5}-of-\d{5})")
+    if folder.is_dir():
+        for each in [each for each in folder.iterdir() if own.fullmatch(each.name)]:
             each.unlink(missing_ok=True)
 
 

@@ -55,7 +55,7 @@ class Cpp(Emitter):
             return split
         return folded
 
-    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device) -> Emitted:
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
         """The core and the parts beside it, compiled together."""
         core, *parts = lower_core(split, labels), *(lower_part(each, labels) for each in (split.before, split.after))
         module = Module(rounds=decides(chain(*(each.instructions for each in (core, *parts)))))

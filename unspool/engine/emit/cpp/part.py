@@ -6,86 +6,58 @@ compiled function.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from unspool.engine.emit.beside import Group, has_row_form, in_groups, without_dead
 from unspool.engine.emit.cpp.libraries.kernels import Kernels
 from unspool.engine.emit.cpp.libraries.module import Module
 from unspool.engine.emit.cpp.libraries.runtime import Runtime
 from unspool.engine.emit.cpp.loop import Compiled
-from unspool.engine.emit.protocol import Beside, Chunk
+from unspool.engine.emit.protocol import Beside
 from unspool.engine.emit.stages.dtypes import MULTIPLIED, computed
-from unspool.engine.emit.stages.lowering import has_form, is_row_sum
+from unspool.engine.emit.stages.lowering import is_row_sum
 from unspool.engine.execute.counts import Counts
-from unspool.engine.ir.core import Core
-from unspool.engine.ir.program import Instruction, Kind, Program, RowCount, Value, can_run
+from unspool.engine.ir.program import Instruction, Kind, Program, Value
 from unspool.engine.trace.graph import aten
-
-
-class Group:
-    """Instructions on rows as one operation: `group(rows, prepared, *row values)`."""
-
-    BLOCK = 128
-    """How many rows each thread works on at once: their intermediate results stay in its cache."""
-
-    def __init__(
-        self, instructions: Sequence[Instruction], wanted: Collection[Value], module: Module, name: str
-    ) -> None:
-        used = dict.fromkeys(value for each in instructions for value in each.uses())
-        made = dict.fromkeys(value for each in instructions for value in each.results if value.name != "_")
-        outputs = [value for value in made if value in wanted]
-        taken = [value for value in used if value not in made]
-        self.given = tuple(value for value in taken if not value.shared)
-        self.shared = tuple(value for value in taken if value.shared)
-        core = Core((), self.given, self.shared, tuple(instructions), (), tuple(outputs))
-        self.loop = Compiled(core, module, name)
-
-    def call(self, prepared: Value) -> Instruction:
-        """The instruction that runs it."""
-        return Instruction(Kind.OTHER, self, (RowCount(), prepared, *self.given), {}, self.loop.core.emitted)
-
-    def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
-        """Its `shared` values as it takes them."""
-        return self.loop.prepare(shared)
-
-    def __call__(self, rows: int, prepared: Sequence[Tensor], *given: Tensor) -> Tensor | list[Tensor]:
-        """Its one output, or all of them."""
-        block = self.BLOCK * torch.get_num_threads()
-        _, results = self.loop(prepared, Chunk(Counts.in_blocks(rows, block), given, ()))
-        return results[0] if len(results) == 1 else results
 
 
 class Sums:
     """Several `left^T @ right` as one operation, `sums(right, *lefts)`; each left may come in pieces, or be ones.
 
     Args:
-        pieces: for each result, how many of the lefts it has side by side; 0 if it is the sum of `right` itself.
+        pieces: for each product, how many of the lefts it has side by side; 0 if it is the sum of `right` itself.
+        totals: the numbers of those lefts whose own sums over rows are results too, after the products.
         shapes: the results' shapes.
     """
 
-    def __init__(self, pieces: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
-        self._pieces, self._shapes = tuple(pieces), tuple(shapes)
+    def __init__(self, pieces: Sequence[int], totals: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+        self._pieces, self._totals, self._shapes = tuple(pieces), tuple(totals), tuple(shapes)
 
     def __call__(self, right: Tensor, *lefts: Tensor) -> Tensor | list[Tensor]:
         """Its one result, or all of them."""
         right = right.flatten(1).contiguous()
         lefts = tuple(left.contiguous() for left in lefts)  # alive until the end
-        results = [right.new_empty(shape, dtype=computed(right.dtype)) for shape in self._shapes]
+        products, totals = self._shapes[: len(self._pieces)], self._shapes[len(self._pieces) :]
+        results = [right.new_empty(shape, dtype=computed(right.dtype)) for shape in products]
+        own = [right.new_empty(shape, dtype=torch.float64) for shape in totals]
+        places = {left: each.data_ptr() for left, each in zip(self._totals, own, strict=True)}
         factors: list[int] = []
-        left = iter(lefts)
+        left = iter(enumerate(lefts))
         for count, result in zip(self._pieces, results, strict=True):
             place = result.data_ptr()
             if not count:
-                factors += [0, 0, 1, place]
-            for each in (next(left) for _ in range(count)):
+                factors += [0, 0, 1, place, 0]
+            for number, each in (next(left) for _ in range(count)):
                 width = each.shape[1]
-                factors += [each.data_ptr(), width, width, place]
+                factors += [each.data_ptr(), width, width, place, places.get(number, 0)]
                 place += width * right.shape[1] * result.itemsize
         Runtime.get().sums(right, factors)
-        results = [result.to(right.dtype) for result in results]
+        results = [result.to(right.dtype) for result in (*results, *own)]
         return results[0] if len(results) == 1 else results
 
 
@@ -99,93 +71,57 @@ class BatchedSums:
         results = right.new_empty((count, depth, width))
         for each, other, result in zip(left, right, results, strict=True):
             apart = each.stride(0) if rows > 1 else depth
-            Runtime.get().sums(other, [each.data_ptr(), apart, depth, result.data_ptr()])
+            Runtime.get().sums(other, [each.data_ptr(), apart, depth, result.data_ptr(), 0])
         return results
+
+
+BLOCK = 128
+"""How many rows each thread works on at once: their intermediate results stay in its cache."""
 
 
 def fuse_part(program: Program, module: Module, name: str) -> Beside:
     """Replaces what can be compiled by calls of functions in `module`, whose names begin with `name`."""
-    left: list[Instruction] = _without_dead(_with_sums(program), program.outputs)
-    sums = [each for each in left if isinstance(each.operation, Sums | BatchedSums)]
+    every = without_dead(_with_sums(program), program.outputs)
+    sums = [each for each in every if isinstance(each.operation, Sums | BatchedSums)]
     module.need(*(Kernels("products", each.results[0].dtype) for each in sums))
-    on_rows = {each: _is_on_rows(each) for each in left}
-    at_hand = {value for each in left if on_rows[each] for value in (*each.results, *each.uses())}
-    on_rows.update((each, True) for each in left if is_row_sum(each) and each.arguments[0] in at_hand)
-    known = set(program.inputs)
-    made: list[Instruction] = []
-    groups: list[Group] = []
-    prepared: list[Value] = []
-    while left:
-        taken = can_run([each for each in left if not on_rows[each]], known)
-        if taken:
-            made += taken
-        else:
-            ready = can_run([each for each in left if on_rows[each]], known)
-            taken = _without_last_views(ready) or ready
-            rest = [each for each in left if each not in taken]
-            if any(each.kind is not Kind.VIEW for each in taken):
-                used = {*program.outputs, *(value for each in rest for value in each.uses())}
-                groups.append(Group(taken, used, module, f"{name}_{len(groups)}"))
-                prepared.append(Value(f"prepared_{len(prepared)}", (), torch.float32))
-                made.append(groups[-1].call(prepared[-1]))
-            else:
-                made += taken  # torch does that for nothing
-        known.update(value for each in taken for value in each.results)
-        left = [each for each in left if each not in taken]
-    return Beside(Program((*program.inputs, *prepared), tuple(made), program.outputs), tuple(groups))
+    on_rows = {each for each in every if has_row_form(each)}
+    at_hand = {value for each in on_rows for value in (*each.results, *each.uses())}
+    on_rows |= {each for each in every if is_row_sum(each) and each.arguments[0] in at_hand}
+    summed = replace(program, instructions=tuple(every))
+    return in_groups(
+        summed, on_rows.__contains__, lambda core, number: Group(Compiled(core, module, f"{name}_{number}"), _in_blocks)
+    )
 
 
-def _is_on_rows(instruction: Instruction) -> bool:
-    values = [*instruction.uses(), *instruction.results]
-    if instruction.operation is aten.convolution.default:
-        return False  # torch's own is as fast for many rows at once
-    if any(value.interleaved for value in values) or any(value.shared for value in instruction.results):
-        return False
-    return has_form(instruction)
-
-
-def _without_last_views(own: Sequence[Instruction]) -> list[Instruction]:
-    """`own` without the views that only others look at, which cost nothing where they are."""
-    kept: list[Instruction] = []
-    used: set[Value] = set()
-    for each in reversed(own):
-        if each.kind is not Kind.VIEW or not used.isdisjoint(each.results):
-            kept.append(each)
-            used.update(each.uses())
-    return kept[::-1]
-
-
-def _without_dead(instructions: Sequence[Instruction], outputs: Sequence[Value]) -> list[Instruction]:
-    needed = set(outputs)
-    kept: list[Instruction] = []
-    for each in reversed(instructions):
-        if not needed.isdisjoint(each.results):
-            kept.append(each)
-            needed.update(each.uses())
-    return kept[::-1]
+def _in_blocks(rows: int) -> Counts:
+    return Counts.in_blocks(rows, BLOCK * torch.get_num_threads())
 
 
 # -- sums over rows ---------------------------------------------------------------------------------------------------
 
 
 def _with_sums(program: Program) -> list[Instruction]:
-    """The instructions, with sums over rows of products by the same right factor joined."""
+    """The instructions, with sums over rows of products by the same right factor joined, and sums of either factor."""
     makers = {value: each for each in program.instructions for value in each.results}
     lefts: dict[Value, list[tuple[Instruction, list[Value]]]] = {}
     for each in program.instructions:
         found = _sum_of_products(each, makers)
         if found is not None:
             lefts.setdefault(found[0], []).append((each, found[1]))
+    alone = {value: sums[0][0] for value, sums in lefts.items() if not any(pieces for _, pieces in sums)}
     joined: dict[Instruction, Instruction | None] = {}
     for right, sums in lefts.items():
-        if not any(pieces for _, pieces in sums):
+        if right in alone:
             continue  # nothing but a sum, which torch is good at
-        results = tuple(each.results[0] for each, _ in sums)
-        operation = Sums([len(pieces) for _, pieces in sums], [result.shape for result in results])
-        arguments = (right, *(piece for _, pieces in sums for piece in pieces))
-        joined.update((each, None) for each, _ in sums)
+        pieces = [piece for _, pieces in sums for piece in pieces]
+        left = [value for value in dict.fromkeys(pieces) if value in alone and alone[value] not in joined]
+        totals = {pieces.index(value): alone[value] for value in left}
+        every = [*(each for each, _ in sums), *totals.values()]
+        results = tuple(each.results[0] for each in every)
+        operation = Sums([len(pieces) for _, pieces in sums], list(totals), [result.shape for result in results])
+        joined.update((each, None) for each in every)
         last = sums[-1][0]
-        joined[last] = Instruction(Kind.OTHER, operation, arguments, {}, results, last.source)
+        joined[last] = Instruction(Kind.OTHER, operation, (right, *pieces), {}, results, last.source)
     joined.update((each, batched) for each in program.instructions if (batched := _batched_sum(each, makers)))
     kept = [joined.get(each, each) for each in program.instructions]
     return [each for each in kept if each is not None]

@@ -48,6 +48,15 @@ def _elu_backward(d: Tensor, alpha: float, scale: float, input_scale: float, is_
     return (d.to(wide) * factor).to(d.dtype)
 
 
+def _layer_norm(
+    x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """By torch's own decomposition, with mean and deviation as exact as it computes: on a CPU it would round halves."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    result, mean, rstd = _decomp.decomposition_table[aten.native_layer_norm.default](wide, shape, weight, bias, eps)
+    return result.to(x.dtype), mean, rstd
+
+
 def _group_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, channels: int, inner: int, groups: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -62,7 +71,7 @@ def _group_norm(
         result = result * weight.reshape(each)
     if bias is not None:
         result = result + bias.reshape(each)
-    return result.to(x.dtype), mean.reshape(rows, groups).to(x.dtype), rstd.reshape(rows, groups).to(x.dtype)
+    return result.to(x.dtype), mean.reshape(rows, groups), rstd.reshape(rows, groups)
 
 
 def _multinomial(weights: Tensor, samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
@@ -171,7 +180,6 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
             aten.baddbmm,
             aten.repeat,
             aten.rsub,
-            aten.native_layer_norm,
             aten.native_layer_norm_backward,
             aten.native_group_norm_backward,
             aten.threshold_backward,
@@ -204,6 +212,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.sigmoid_backward.default: _sigmoid_backward,
     aten.tanh_backward.default: _tanh_backward,
     aten.elu_backward.default: _elu_backward,
+    aten.native_layer_norm.default: _layer_norm,
     aten.native_group_norm.default: _group_norm,
 }
 """By operation, a function of tensors that does the same by simpler ones, or returns NotImplemented."""

@@ -21,7 +21,7 @@ from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
 
-from unspool.engine.emit.cpp.libraries import compile_cache
+from unspool.engine.emit import compile_cache
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.reasons import Code
 from unspool.forking import ForkSafeLock, after_fork
@@ -169,7 +169,9 @@ class _Compilation:
         try:
             with self._process:
                 self._compile(self._process, source)
-            path = self._binary if self._kept is None else compile_cache.keep(self._binary, self._kept)
+            path = self._binary
+            if self._kept is not None and compile_cache.keep(path.read_bytes(), self._kept):
+                path = self._kept
             try:
                 self._library = ctypes.CDLL(str(path))
             except OSError as error:

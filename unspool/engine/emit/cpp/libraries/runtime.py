@@ -124,8 +124,8 @@ class Runtime:
 
         Args:
             right: the right factor; what a row has must lie side by side.
-            factors: an `unspool::Factor` after another, four numbers each: where the left factor is (0 for ones), how
-                far apart its rows are, how wide it is, and where its sums go.
+            factors: an `unspool::Factor` after another, five numbers each: where the left factor is (0 for ones), how
+                far apart its rows are, how wide it is, where its sums go, and where those of itself (0 for nowhere).
 
         Raises:
             MemoryError: if there is no memory for its scratch.
@@ -133,10 +133,10 @@ class Runtime:
         rows, width = right.shape
         every = array("q", factors)
         apart = right.stride(0) if rows > 1 else width
-        told = array("q", [rows, width, right.data_ptr(), apart, every.buffer_info()[0], len(factors) // 4])
+        told = array("q", [rows, width, right.data_ptr(), apart, every.buffer_info()[0], len(factors) // 5])
         what, _ = told.buffer_info()
         products = _Products.of(right.dtype)
-        multiplications = rows * width * sum(factors[2::4])
+        multiplications = rows * width * sum(factors[2::5])
         if self._share(products.sum_share, what, multiplications, products.sum_scratch(what), threads()):
             raise MemoryError("a sum over rows found no memory for its intermediate results")
 

@@ -163,11 +163,10 @@ struct Kernels {
   int64_t (*search_scratch)(int64_t depth);  // bytes for a row
 };
 
-// Which rows a worker has: `first`, `first + apart`, ... below `end`. Or, where there are fewer rows than workers, all
-// of them, but only a share of each product's columns; it then has state and outputs of its own, and only the first
-// worker's are seen.
+// Which rows a worker has: from `first` to `end`. Or, where there are few rows for each, all of them, but only a share of
+// each product's columns; it then has state and outputs of its own, and only the first worker's are seen.
 struct Worker {
-  int64_t first, apart, end;
+  int64_t first, end;
   int64_t share, shares;
   int64_t visible;             // 1, or 0 if what it emits is thrown away
   char* block;
@@ -185,7 +184,7 @@ struct Worker {
 
   int64_t rows(int64_t count) const {
     const int64_t below = count < end ? count : end;
-    return below <= first ? 0 : (below - first + apart - 1) / apart;
+    return below <= first ? 0 : below - first;
   }
 
   // out = left @ matrix + added, for `rows` rows; distances between rows are counted in elements.

@@ -121,8 +121,12 @@ void pack_panel(int64_t depth, int64_t used, const T* matrix, int64_t down, int6
   }
   if (used < W) std::memset(panel, 0, depth * W * sizeof(T));
   if (down == 1) return pack_columns_of(depth, used, matrix, right, panel);
-  if (right == 1 && used == kLanes<T>) {
-    for (int64_t k = 0; k < depth; k++) std::memcpy(panel + k * W, matrix + k * down, kBytes);
+  if (right == 1) {
+    const int64_t whole = used / kLanes<T> * kLanes<T>;
+    for (int64_t k = 0; k < depth; k++, panel += W, matrix += down) {
+      for (int64_t j = 0; j < whole; j += kLanes<T>) std::memcpy(panel + j, matrix + j, kBytes);
+      for (int64_t j = whole; j < used; j++) panel[j] = matrix[j];
+    }
     return;
   }
   for (int64_t first = 0; first < depth; first += kBlock) {  // few cache lines at a time, whichever way it lies

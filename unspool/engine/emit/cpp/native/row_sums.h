@@ -19,6 +19,7 @@ template <typename T> struct Factor {
   const T* left;
   int64_t apart, width;
   Sum<T>* out;
+  double* totals;              // totals[k] = sum over r of left[r][k]; or nullptr
 };
 
 // Sums over `rows` rows of every factor times `right`, [rows][width].
@@ -33,9 +34,14 @@ template <typename T> struct Sums {
 constexpr int64_t kBlockRows = 256;  // whose panel stays in the first cache
 constexpr int64_t kAhead = 64;       // bytes of a row after those being packed: they come closer in the meantime
 
+// How many columns of a factor a tile has.
+template <typename T> int64_t width_of(const Factor<T>& factor, int64_t first) {
+  return factor.width - first < kRows ? factor.width - first : kRows;
+}
+
 // Columns `first` to `first + kRows` of a factor, one after another for every row, zeros beside them.
 template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, int64_t first, T* columns) {
-  const int64_t used = factor.width - first < kRows ? factor.width - first : kRows;
+  const int64_t used = width_of(factor, first);
   if (factor.left && used == kRows) {
     for (int64_t r = 0; r < rows; r++) {
       const T* const here = factor.left + r * factor.apart + first;
@@ -47,6 +53,26 @@ template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, i
   for (int64_t r = 0; r < rows; r++)
     for (int64_t m = 0; m < kRows; m++)
       columns[r * kRows + m] = m >= used ? T(0) : factor.left ? factor.left[r * factor.apart + first + m] : T(1);
+}
+
+// What an entry of packed columns adds to the total of its column.
+template <typename T> inline T in_total(T entry) { return entry; }
+
+// Adds packed columns up: `rows` entries of each, of which `used` columns count.
+template <typename Packed>
+void add_columns(int64_t rows, const Packed* columns, int64_t used, bool add, double* totals) {
+  constexpr int64_t kParts = 8;  // that do not wait for each other, and have fewer rows to round
+  decltype(in_total(*columns)) parts[kParts * kRows] = {};
+  int64_t r = 0;
+  for (; r + kParts <= rows; r += kParts)
+    #pragma omp simd
+    for (int64_t i = 0; i < kParts * kRows; i++) parts[i] += in_total(columns[r * kRows + i]);
+  for (int64_t i = 0; i < (rows - r) * kRows; i++) parts[i] += in_total(columns[r * kRows + i]);
+  for (int64_t m = 0; m < used; m++) {
+    double total = add ? totals[m] : 0;
+    for (int64_t k = 0; k < kParts; k++) total += parts[k * kRows + m];
+    totals[m] = total;
+  }
 }
 
 // Adds what packed rows have to sums.
@@ -132,20 +158,23 @@ template <typename T> void sum_products(const Sums<T>& sums, char* scratch, int6
       int64_t number = 0;
       for (int64_t f = 0; f < count; f++)
         for (int64_t first = 0; first < factors[f].width; first += kRows, number++)
-          if (number >= from && number < to) body(factors[f], first, columns + number * block * kRows);
+          if (number >= from && number < to) body(factors[f], first, number);
     };
-    every_tile(own ? 0 : tile_begin, own ? tiles : tile_end, [&](const Factor<T>& factor, int64_t first, Packed<T>* place) {
+    auto place_of = [&](int64_t number) { return columns + number * block * kRows; };
+    every_tile(own ? 0 : tile_begin, own ? tiles : tile_end, [&](const Factor<T>& factor, int64_t first, int64_t number) {
       Factor<T> later = factor;
       if (later.left) later.left += begin * later.apart;
-      pack_columns(here, later, first, place);
+      pack_columns(here, later, first, place_of(number));
+      if (factor.totals && number >= tile_begin && number < tile_end)
+        add_columns(Summing<T>::packed_rows(here), place_of(number), width_of(factor, first), begin > 0,
+                    factor.totals + first);
     });
     auto every_panel = [&](int64_t from, int64_t to, int64_t first_tile, int64_t last_tile) {
       for (int64_t p = from; p < to; p++) {
         const int64_t used = width - p * W < W ? width - p * W : W;
         pack_panel(here, used, right + begin * right_apart + p * W, right_apart, int64_t(1), panel);
-        every_tile(first_tile, last_tile, [&](const Factor<T>& factor, int64_t first, Packed<T>* place) {
-          const int64_t height = factor.width - first < kRows ? factor.width - first : kRows;
-          sum_tile_of<kRows>(height, Summing<T>::packed_rows(here), place, panel, begin > 0,
+        every_tile(first_tile, last_tile, [&](const Factor<T>& factor, int64_t first, int64_t number) {
+          sum_tile_of<kRows>(width_of(factor, first), Summing<T>::packed_rows(here), place_of(number), panel, begin > 0,
                              factor.out + first * width + p * W, width, used);
         });
       }

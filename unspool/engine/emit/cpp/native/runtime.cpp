@@ -36,24 +36,55 @@ struct Job {
   const Chunk* chunk;
   const Needs* needs;
   bool divided;                  // by columns, not by rows
-  bool ragged;
   char* memory;
   Barrier* barrier;
 
-  int64_t rows_of(int64_t workers) const { return divided ? chunk->rows : (chunk->rows + workers - 1) / workers; }
-  int64_t rows_at_once(int64_t workers) const { return needs->by_row ? 1 : rows_of(workers); }
-  int64_t own_bytes(int64_t workers) const {
-    const int64_t rows = rows_of(workers), at_once = rows_at_once(workers);
-    int64_t bytes = aligned(needs->block * at_once) + aligned(needs->row) + aligned(search_scratch(needs->search_depth) * rows) + kAligned;
-    bytes += aligned(needs->summed_count * sizeof(void*));
-    if (!divided) return bytes + aligned(needs->products * at_once) + aligned(found_bytes(1));
-    for (int64_t k = 0; k < needs->carried_count; k++) bytes += aligned(needs->carried_bytes[k] * rows);
-    for (int64_t k = 0; k < needs->emitted_count; k++) bytes += aligned(needs->emitted_bytes[k] * rows);
+  // The first row of a worker. Rows of neighbours are divided where all have about as much to do, not in turns: where one
+  // row ends within a cache line and the next one begins, two processors would write to it by turns.
+  int64_t first_of(int64_t number, int64_t workers) const {
+    if (divided || number == 0) return 0;
+    const int64_t whole = 2 * chunk->starts[chunk->steps] / workers * number;
+    int64_t low = 0, high = chunk->rows;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (row_steps(middle) + row_steps(middle + 1) > whole)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return low;
+  }
+  int64_t end_of(int64_t number, int64_t workers) const {
+    return divided || number + 1 == workers ? chunk->rows : first_of(number + 1, workers);
+  }
+  // How often one of the first `rows` rows runs.
+  int64_t row_steps(int64_t rows) const {
+    int64_t sum = 0;
+    for (int64_t t = 0; t < chunk->steps; t++) sum += chunk->counts[t] < rows ? chunk->counts[t] : rows;
+    return sum;
+  }
+
+  int64_t scratch_rows(int64_t rows) const { return needs->by_row ? 1 : rows; }
+  int64_t row_bytes() const {
+    return search_scratch(needs->search_depth) + (needs->by_row ? 0 : needs->block + (divided ? 0 : needs->products));
+  }
+  // What a worker needs for itself, the rows that it has aside.
+  int64_t own_bytes() const {
+    int64_t bytes = aligned(needs->row) + aligned(needs->summed_count * sizeof(void*)) + 4 * kAligned;
+    if (needs->by_row) bytes += aligned(needs->block) + aligned(needs->products);
+    if (!divided) return bytes + aligned(found_bytes(1));
+    for (int64_t k = 0; k < needs->carried_count; k++) bytes += aligned(needs->carried_bytes[k] * chunk->rows);
+    for (int64_t k = 0; k < needs->emitted_count; k++) bytes += aligned(needs->emitted_bytes[k] * chunk->rows);
     for (int64_t k = 0; k < needs->summed_count; k++) bytes += aligned(needs->summed_bytes[k]);
     return bytes + (needs->carried_count + needs->emitted_count) * sizeof(void*) + 2 * kAligned;
   }
   int64_t common_bytes(int64_t workers) const {
-    return divided ? 2 * aligned(needs->products * rows_at_once(workers)) + aligned(found_bytes(workers)) : 0;
+    return divided ? 2 * aligned(needs->products * scratch_rows(chunk->rows)) + aligned(found_bytes(workers)) : 0;
+  }
+  // All memory in front of a worker's own, of which the first row is `first`.
+  int64_t bytes_before(int64_t number, int64_t workers, int64_t first) const {
+    const int64_t rows = divided ? number * chunk->rows : first;
+    return common_bytes(workers) + number * aligned(own_bytes()) + aligned(rows * row_bytes());
   }
   int64_t found_bytes(int64_t shares) const {
     return 2 * needs->searches * shares * chunk->rows * static_cast<int64_t>(sizeof(Found));
@@ -63,17 +94,16 @@ struct Job {
 };
 
 void Job::work(int64_t number, int64_t workers) const {
-  const int64_t rows = rows_of(workers), at_once = rows_at_once(workers);
-  char* free = memory + common_bytes(workers) + number * own_bytes(workers);
+  Worker worker{};
+  worker.first = first_of(number, workers);
+  worker.end = end_of(number, workers);
+  const int64_t rows = worker.end - worker.first, at_once = scratch_rows(rows);
+  char* free = memory + bytes_before(number, workers, worker.first);
   auto take = [&](int64_t bytes) {
     char* here = free;
     free += aligned(bytes);
     return here;
   };
-  Worker worker{};
-  worker.first = divided ? 0 : ragged ? number : chunk->rows * number / workers;
-  worker.apart = !divided && ragged ? workers : 1;
-  worker.end = divided || ragged ? chunk->rows : chunk->rows * (number + 1) / workers;
   worker.share = divided ? number : 0;
   worker.shares = divided ? workers : 1;
   worker.visible = !divided || number == 0;
@@ -180,12 +210,9 @@ int unspool_run(void* steps, const unspool::Chunk* chunk, const unspool::Needs* 
   job.steps = reinterpret_cast<Steps>(steps);
   job.chunk = chunk;
   job.needs = needs;
-  job.ragged = chunk->counts[chunk->steps - 1] != chunk->rows;
   const int64_t workers = workers_for(*chunk, *needs, threads, &job.divided);
   // A team may turn out smaller than asked for: then each has more rows, but together they need no more memory.
-  const int64_t spare = aligned(needs->block + needs->products + search_scratch(needs->search_depth));
-  const int64_t bytes = job.common_bytes(workers) + workers * (job.own_bytes(workers) + spare);
-  const Memory memory(bytes);
+  const Memory memory(job.bytes_before(workers, workers, chunk->rows));
   if (!memory.bytes) return 1;
   job.memory = memory.bytes;
   if (workers == 1) {

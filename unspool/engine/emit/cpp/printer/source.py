@@ -85,7 +85,7 @@ class Printer:
         if not self.by_row:
             return "\n".join(texts)
         # A worker must not write to what another one still reads, of the row before.
-        row = "[[maybe_unused]] const int64_t row = worker.first + q * worker.apart;\nworker.meet();\n"
+        row = "[[maybe_unused]] const int64_t row = worker.first + q;\nworker.meet();\n"
         return "for (int64_t q = 0; q < rows; q++) {\n" + indent(row + "\n".join(texts), "  ") + "}\n"
 
     # -- products ------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Printer:
             Place.STREAMED: "(start + worker.first)",
             Place.EMITTED: f"({_seen(buffer)}start + worker.first)",
         }[buffer.place]
-        return f"{self._base(buffer)} + {first} * {buffer.size}{offset}", f"worker.apart * {buffer.size}"
+        return f"{self._base(buffer)} + {first} * {buffer.size}{offset}", str(buffer.size)
 
     def _row_of(self, given: Ref) -> str:
         """Where the q-th of a worker's rows is."""
@@ -217,7 +217,7 @@ class Printer:
         lines += [LoopText(self._home, loop).text() for loop in stage.loops]
         if self.by_row:
             return "{\n" + indent("".join(lines), "  ") + "}\n"
-        lines.insert(0, "const int64_t row = worker.first + q * worker.apart;\n")
+        lines.insert(0, "const int64_t row = worker.first + q;\n")
         return "for (int64_t q = 0; q < rows; q++) {\n" + indent("".join(lines), "  ") + "}\n"
 
     def _pointer(self, buffer: Buffer) -> str:

@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from itertools import groupby
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from unspool.engine.emit.cuda.loop.nvrtc import bindings, cubin, done
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Limits
 from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.sharing import loops_at_once
 from unspool.engine.reasons import Code
-
-OPTIONS = ("--std=c++17", "--diag-suppress=177")
-"""Of the compiler; not every kernel uses every function."""
-
-
-def compiled(text: str, architecture: str) -> bytes:
-    """The binary of a kernel's text for `sm_90` or the like; no device is needed.
-
-    Raises:
-        CannotEmitError: if there is no compiler, or it refuses the text.
-    """
-    nvrtc = _bindings("nvrtc")
-    options = [each.encode() for each in (*OPTIONS, f"--gpu-architecture={architecture}")]
-    try:
-        (program,) = _done(nvrtc.nvrtcCreateProgram(text.encode(), b"core.cu", 0, [], []))
-    except RuntimeError as error:  # its library is looked for at the first call
-        raise CannotEmitError(f"there is no NVRTC: {error}", Code.NO_COMPILER) from error
-    try:
-        status, *_ = nvrtc.nvrtcCompileProgram(program, len(options), options)
-        if int(status):
-            (size,) = _done(nvrtc.nvrtcGetProgramLogSize(program))
-            log = bytearray(size)
-            _done(nvrtc.nvrtcGetProgramLog(program, log))
-            lines = log.decode(errors="replace").strip("\0\n").splitlines()
-            first = next((line for line in lines if "error" in line), f"status {int(status)}")
-            raise CannotEmitError(f"NVRTC failed: {first}", Code.COMPILER_FAILED)
-        (size,) = _done(nvrtc.nvrtcGetCUBINSize(program))
-        binary = bytearray(size)
-        _done(nvrtc.nvrtcGetCUBIN(program, binary))
-        return bytes(binary)
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
 
 
 class Cuda:
@@ -57,51 +29,53 @@ class Cuda:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
+        self.device = torch.device("cuda", torch.cuda.current_device()) if device == torch.device("cuda") else device
+        about = cast(Any, torch.cuda).get_device_properties(self.device)
+        self._architecture = f"sm_{about.major}{about.minor}"
+        self._limits = Limits(
+            about.multi_processor_count, about.shared_memory_per_block_optin, about.regs_per_multiprocessor
+        )
 
     def limits(self) -> Limits:
-        """What it has, and whether float32 may be multiplied as TF32."""
-        about = cast(Any, torch.cuda).get_device_properties(self.device)
-        tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
-        return Limits(
-            about.multi_processor_count, about.shared_memory_per_block_optin, about.regs_per_multiprocessor, tf32
-        )
+        """What a loop may have of it, and whether float32 may be multiplied as TF32."""
+        processors = max(1, self._limits.processors // loops_at_once())
+        return replace(self._limits, processors=processors, tf32=bool(torch.backends.cuda.matmul.allow_tf32))
 
     def compile(self, text: KernelText) -> Any:
         """The kernel, loaded.
 
         Raises:
-            CannotEmitError: if it cannot be compiled.
+            CannotEmitError: if it cannot be compiled or loaded.
         """
-        major, minor = torch.cuda.get_device_capability(self.device)
-        binary = compiled(text.text(), f"sm_{major}{minor}")
-        driver = _bindings("driver")
-        with torch.cuda.device(self.device):
-            torch.cuda.current_stream()  # the context that is current from here on
-            (module,) = _done(driver.cuModuleLoadData(binary))
-            (function,) = _done(driver.cuModuleGetFunction(module, b"core"))
-            most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _done(driver.cuFuncSetAttribute(function, most, text.places.shared.size))
+        binary, driver = cubin(text.text(), self._architecture), bindings("driver")
+        most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        with self._current():
+            try:
+                (module,) = done(driver.cuModuleLoadData(binary))
+                (function,) = done(driver.cuModuleGetFunction(module, b"core"))
+                done(driver.cuFuncSetAttribute(function, most, text.places.shared.size))
+            except RuntimeError as error:
+                raise CannotEmitError(f"what NVRTC has made cannot be loaded: {error}", Code.COMPILER_FAILED) from error
         return function
 
     def resident(self, kernel: Any, threads: int, shared_bytes: int) -> int:
-        """How many blocks of a kernel there can be at the same time."""
-        driver = _bindings("driver")
-        with torch.cuda.device(self.device):
-            (blocks,) = _done(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
+        """How many blocks of a loop's kernel there can be at the same time."""
+        driver = bindings("driver")
+        with self._current():
+            (blocks,) = done(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
         return int(blocks) * self.limits().processors
 
     def launch(
         self, kernel: Any, chunk: Sequence[int], blocks: int, threads: int, shared_bytes: int, *, together: bool
     ) -> None:
         """Runs a kernel on the current stream; all blocks at the same time, or none, if they work `together`."""
-        driver = _bindings("driver")
+        driver = bindings("driver")
         told = (ctypes.c_int64 * len(chunk))(*chunk)
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(told))
-        with torch.cuda.device(self.device):
+        with self._current():
             stream = torch.cuda.current_stream().cuda_stream
             shape = (blocks, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.addressof(parameters))
-            _done(
+            done(
                 driver.cuLaunchCooperativeKernel(kernel, *shape)
                 if together
                 else driver.cuLaunchKernel(kernel, *shape, 0)
@@ -109,29 +83,28 @@ class Cuda:
 
     def numbers(self, numbers: Sequence[int]) -> Tensor:
         """Whole numbers on the device; the host does not wait for the copy."""
+        if torch.cuda.is_current_stream_capturing():  # a copy would read the host's memory again when it is replayed
+            runs = [torch.full((len(list(run)),), value, device=self.device) for value, run in groupby(numbers)]
+            return torch.cat(runs)
         return torch.tensor(list(numbers)).pin_memory().to(self.device, non_blocking=True)
 
     def trouble(self) -> Tensor:
         """Five zeros in memory of the host, which the device writes to by the same address."""
         return torch.zeros(5, dtype=torch.int64).pin_memory()
 
+    @contextmanager
+    def _current(self) -> Generator[None]:
+        """The device is the current one, and its context is: in a thread, torch binds it only with its first launch."""
+        driver = bindings("driver")
+        with torch.cuda.device(self.device):
+            (now,) = done(driver.cuCtxGetCurrent())
+            if not int(now):
+                done(driver.cuCtxSetCurrent(self._context))
+            yield
 
-@cache
-def _bindings(name: str) -> Any:
-    """A module of NVIDIA's own Python packages, which torch's CUDA builds come with."""
-    try:
-        return importlib.import_module(f"cuda.bindings.{name}")
-    except ImportError as error:
-        raise CannotEmitError(f"cuda.bindings cannot be imported: {error}", Code.NO_COMPILER) from error
-
-
-def _done(result: Sequence[Any]) -> Sequence[Any]:
-    """What a call returned besides its status.
-
-    Raises:
-        RuntimeError: if it failed.
-    """
-    status, *rest = result
-    if int(status):
-        raise RuntimeError(f"CUDA failed: {status}")
-    return rest
+    @cached_property
+    def _context(self) -> Any:
+        driver = bindings("driver")
+        (device,) = done(driver.cuDeviceGet(self.device.index))
+        (context,) = done(driver.cuDevicePrimaryCtxRetain(device))
+        return context

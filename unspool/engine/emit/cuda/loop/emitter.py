@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Hashable
+from itertools import chain
+from typing import TYPE_CHECKING, cast
 
 import torch
+from torch import fx
 
-from unspool.engine.emit.protocol import CoreEmitter, CoreLoop, launches
-from unspool.engine.ir.core import Core
+from unspool.engine.emit.graphs.graphed import Graphs
+from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
+from unspool.engine.emit.stages.lowering import decides
+from unspool.engine.ir.core import Core, lower_core
+from unspool.engine.ir.program import lower_part
+from unspool.engine.partition.split import Split
 from unspool.engine.reasons import Code, Reason
+from unspool.engine.rows.labels import Label
+
+if TYPE_CHECKING:
+    from unspool.engine.emit.cuda.loop.machine import Machine
+    from unspool.engine.emit.cuda.loop.tiles import Tiling
 
 
-class CudaLoops(CoreEmitter):
-    """Runs cores on a GPU, a chunk in one launch."""
+class CudaLoops(Emitter):
+    """Runs cores on a GPU, a chunk in one launch, and what is beside them in as few as there can be."""
 
     name = "cuda-loop"
+    instead = Graphs.name
+    counts_on_device = True
+    runs_at_once = True
+    tiling: Tiling | None = None
+    """How cores are divided; by cost if None."""
 
     def refusal(self, device: torch.device) -> Reason | None:
         """It needs a GPU, and has not been measured on one: it has to be asked for by name."""
@@ -28,13 +47,29 @@ class CudaLoops(CoreEmitter):
         """Less than a graph of launches."""
         return 0.1 * launches(core)
 
-    def core(self, core: Core, device: torch.device) -> CoreLoop:
-        """The core as a kernel.
+    def machine(self, device: torch.device) -> Machine:
+        """What runs kernels on a device."""
+        from unspool.engine.emit.cuda.loop.driver import Cuda  # loaded where it is asked for
+
+        return Cuda(device)
+
+    def variant(self, load: Load) -> Hashable:
+        """About how many rows a step has."""
+        from unspool.engine.emit.cuda.loop.tiles import row_class
+
+        return row_class(math.ceil(load.rows))
+
+    def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
+        """The core and the groups beside it as kernels.
 
         Raises:
-            CannotEmitError: if it has no form for it.
+            CannotEmitError: if it has no form for the core.
         """
-        from unspool.engine.emit.cuda.loop.driver import Cuda  # loaded where it is asked for
+        from unspool.engine.emit.cuda.loop.part import fuse_part
         from unspool.engine.emit.cuda.loop.running import CudaLoop
 
-        return CudaLoop(core, Cuda(device))
+        core, *parts = lower_core(split, labels), *(lower_part(each, labels) for each in (split.before, split.after))
+        rounds, machine = decides(chain(*(each.instructions for each in (core, *parts)))), self.machine(device)
+        loop = CudaLoop(core, machine, self.tiling, rows=cast(int, variant), rounds=rounds)
+        before, after = (fuse_part(part, machine, loop.beside, rounds=rounds) for part in parts)
+        return Emitted(split, loop, before, after)

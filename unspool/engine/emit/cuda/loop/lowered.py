@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unspool.engine.emit.errors import CannotEmitError
-from unspool.engine.emit.stages.lowering import decides, is_added_up, lower_instruction
+from unspool.engine.emit.stages.lowering import is_added_up, lower_instruction
 from unspool.engine.emit.stages.passes import Pass, Stage, arrange
 from unspool.engine.emit.stages.row import Row
 from unspool.engine.emit.stages.scratch import Home
@@ -24,12 +24,14 @@ class Lowered:
         carried: the buffers of what is carried.
         changed: which of these a step changes; others are only read.
         home: which scratch is memory.
+        rounds: whether halves are rounded after every operation.
     """
 
     stages: Sequence[Stage]
     carried: Sequence[Buffer]
     changed: frozenset[Buffer]
     home: Home
+    rounds: bool = False
 
     @property
     def products(self) -> list[Product]:
@@ -37,15 +39,19 @@ class Lowered:
         return [each for stage in self.stages if not isinstance(stage, Pass) for each in stage]
 
 
-def lower(core: Core) -> Lowered:
+def lower(core: Core, *, rounds: bool = False) -> Lowered:
     """The stages of a core.
+
+    Args:
+        core: the core.
+        rounds: whether halves are rounded after every operation.
 
     Raises:
         CannotEmitError: if it has an instruction with no compiled form.
     """
     if any(is_added_up(each) for each in core.instructions):
         raise CannotEmitError("a sum over rows in the middle of the loop")
-    row = Row(core.instructions, (*core.new_carried, *core.emitted), rounds=decides(core.instructions))
+    row = Row(core.instructions, (*core.new_carried, *core.emitted), rounds=rounds)
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     given = {place: [row.give(value, place, k) for k, value in enumerate(group)] for place, group in groups.items()}
     for each in core.instructions:
@@ -69,4 +75,4 @@ def lower(core: Core) -> Lowered:
         stores.append((target, ref))
     stages = arrange(row.statements, stores, sums_in_place=False)
     changed = frozenset(target.buffer for target, _ in stores)
-    return Lowered(stages, [ref.buffer for ref in given[Place.CARRIED]], changed, Home(stages))
+    return Lowered(stages, [ref.buffer for ref in given[Place.CARRIED]], changed, Home(stages), rounds)

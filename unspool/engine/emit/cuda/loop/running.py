@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unspool.engine.emit.cuda.loop.lowered import lower
@@ -20,8 +22,9 @@ from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Value
-from unspool.engine.reasons import Reason
+from unspool.engine.reasons import Code, Reason
 
+Made = TypeVar("Made")
 ALIGNED = 256
 """Bytes, of each value's words."""
 
@@ -57,28 +60,34 @@ class CudaLoop:
         core: what to run.
         machine: what runs kernels.
         tiling: how to divide it; by cost if None.
+        rows: about how many rows a step has.
+        rounds: whether halves are rounded after every operation.
 
     Raises:
         CannotEmitError: if the core has no such form.
     """
 
-    def __init__(self, core: Core, machine: Machine, tiling: Tiling | None = None) -> None:
-        self.core, self._machine, self._tiling = core, machine, tiling
-        self._lowered = lower(core)
-        self._texts: dict[tuple[int, Limits], KernelText] = {}
-        self._kernels: dict[Tiling, Kernel] = {}
+    def __init__(
+        self, core: Core, machine: Machine, tiling: Tiling | None = None, *, rows: int = 1, rounds: bool = False
+    ) -> None:
+        self.core, self._machine, self._tiling, self._rows = core, machine, tiling, row_class(rows)
+        self._lowered = lower(core, rounds=rounds)
+        self._texts: dict[Tiling, KernelText] = {}
+        self._kernels: dict[Limits, Kernel] = {}
         self._lock = threading.Lock()
         self._trouble: Tensor | None = None
-        self._first = self._text_for(1)
-        self.source = self._first.body
+        self.source = self._first_that_can(self._text).body
+        self.beside: list[CudaLoop] = []
+        """What has to be compiled too before it can run."""
 
     def wait(self) -> None:
-        """Compiles it.
+        """Compiles it, and what is beside it.
 
         Raises:
             CannotEmitError: if it cannot be.
         """
-        self._kernel(self._first)
+        for each in (self, *self.beside):
+            each._kernel()
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """The core's `shared` values; matrices are packed once it is known how many rows there are."""
@@ -92,7 +101,7 @@ class CudaLoop:
         """Runs every step of a chunk."""
         assert isinstance(shared, Prepared)
         self._complain()
-        kernel = self._kernel(self._text_for(chunk.counts[0]))
+        kernel = self._kernel()
         text = kernel.text
         if kernel.tiling not in shared.packed:
             shared.packed[kernel.tiling] = [pack(each, shared, text.places) for each in text.products]
@@ -100,10 +109,7 @@ class CudaLoop:
         groups, most = -(-chunk.counts[0] // kernel.tiling.rows), max(1, kernel.resident // text.tiles)
         together = text.tiles > 1
         scratch = memory.bytes(min(groups, most if together else groups) * text.tiles * text.places.scratch.size)
-        ragged = chunk.counts[0] != chunk.counts[-1]
-        counts, starts = (
-            (self._machine.numbers(each) if ragged else None) for each in (chunk.counts, chunk.counts.starts)
-        )
+        counts, starts = self._counts(chunk)
         pointers = [memory.address(each, shared) for each in text.places.given]
         for begin in range(0, groups, most if together else max(1, groups)):
             told = [
@@ -116,38 +122,55 @@ class CudaLoop:
         self._complain()
         return memory.results()
 
-    def _text_for(self, rows: int) -> KernelText:
-        """The kernel's text for so many rows a step."""
+    def _counts(self, chunk: Chunk) -> tuple[Tensor | None, Tensor | None]:
+        """How many rows each step has, if that differs, and where they begin, if there is no room for the others."""
+        if chunk.running is not None:
+            return chunk.running, None
+        if chunk.counts[0] == chunk.counts[-1]:
+            return None, None
+        return self._machine.numbers(chunk.counts), self._machine.numbers(chunk.counts.starts)
+
+    def _kernel(self) -> Kernel:
+        """What runs it on the machine as it is now: torch may be asked for TF32 at any time."""
         limits = self._machine.limits()
-        which = (row_class(rows), limits)
-        if which not in self._texts:
-            options = [self._tiling] if self._tiling else tilings(self._lowered, row_class(rows), limits)
-            self._texts[which] = self._first_that_can(options)
-        return self._texts[which]
-
-    def _first_that_can(self, options: Sequence[Tiling]) -> KernelText:
-        for k, tiling in enumerate(options):
-            try:
-                return KernelText(self._lowered, tiling)
-            except CannotEmitError:
-                if k == len(options) - 1:
-                    raise
-        raise AssertionError("blocks of whole rows are always tried")
-
-    def _kernel(self, text: KernelText) -> Kernel:
         with self._lock:
             if self._trouble is None:
                 self._trouble = self._machine.trouble()
-            if text.tiling not in self._kernels:
-                self._kernels[text.tiling] = Kernel(text, self._machine)
-            return self._kernels[text.tiling]
+            if limits not in self._kernels:
+                self._kernels[limits] = self._first_that_can(lambda each: Kernel(self._text(each), self._machine))
+            return self._kernels[limits]
+
+    def _text(self, tiling: Tiling) -> KernelText:
+        if tiling not in self._texts:
+            self._texts[tiling] = KernelText(self._lowered, tiling)
+        return self._texts[tiling]
+
+    def _first_that_can(self, make: Callable[[Tiling], Made]) -> Made:
+        """What is made of the cheapest tiling of which it can be.
+
+        Raises:
+            CannotEmitError: if it can of none, or there is no compiler.
+        """
+        refusals: list[CannotEmitError] = []
+        options = [self._tiling] if self._tiling else tilings(self._lowered, self._rows, self._machine.limits())
+        for tiling in options:
+            try:
+                return make(tiling)
+            except CannotEmitError as error:
+                if error.reason.code is not Code.NO_FORM:
+                    raise
+                refusals.append(error)
+        raise refusals[-1]
 
     def _complain(self) -> None:
         """Raises what a launch has reported; on a GPU, one that has ended by now."""
-        found = [] if self._trouble is None else cast(list[int], self._trouble.tolist())
-        if not any(found):
+        if self._trouble is None:
             return
-        self._trouble = None
+        reported = cast("NDArray[np.int64]", self._trouble.numpy())  # in the host's memory, so that nothing waits
+        if not reported.any():
+            return
+        found = [int(each) for each in reported]
+        reported[:] = 0
         if found[4]:
             raise RuntimeError(f"a loop of {self._what} waited for another block for ten seconds, and was given up")
         raise IndexError(f"index {found[1]} is out of bounds for dimension {found[2]} with size {found[3]}")
@@ -178,7 +201,8 @@ class _Memory:
         self._places = self._words(counts)
 
     def _space(self, like: Value, counts: Counts) -> Tensor:
-        return torch.empty((counts.total * like.times, *like.shape), dtype=like.dtype, device=self._device)
+        make = torch.empty if self._chunk.running is None else torch.zeros  # not every row will be written
+        return make((counts.total * like.times, *like.shape), dtype=like.dtype, device=self._device)
 
     def _words(self, counts: Counts) -> dict[tuple[str, int], int]:
         """Where words are, all of them empty."""

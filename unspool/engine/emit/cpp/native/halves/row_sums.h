@@ -41,6 +41,13 @@ template <typename T> void pack_columns(int64_t rows, const Factor<T>& factor, i
 }
 
 #if defined(__AVX512BF16__)
+inline float in_total(const Pair& entry) {
+  const uint32_t both[] = {entry.both << 16, entry.both & 0xffff0000u};
+  float numbers[2];
+  std::memcpy(numbers, both, sizeof numbers);
+  return numbers[0] + numbers[1];
+}
+
 template <int M>
 [[gnu::always_inline]] inline void sum_rows(int64_t pairs, const Pair* columns, const Pair* panel,
                                             Vector<float>::Type (&sums)[M][kVectors]) {

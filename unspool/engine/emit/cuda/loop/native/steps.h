@@ -47,6 +47,23 @@ struct Step {
   UNSPOOL_DEVICE static int at_most(int64_t count, int most) { return count < most ? int(count) : most; }
 };
 
+// The steps at which the block whose first row is `first` has any: rows never grow with time.
+struct Steps {
+  int begin, end;            // as the loop runs
+
+  UNSPOOL_DEVICE Steps(const Chunk& chunk, int first) {
+    int least = 0, most = int(chunk.steps);  // the first step in time without the row is one of these
+    if (!chunk.counts) least = first < chunk.rows ? most : 0;
+    while (least < most) {
+      const int middle = (least + most) / 2;
+      if (chunk.counts[middle] > first) least = middle + 1;
+      else most = middle;
+    }
+    begin = chunk.reverse && least ? int(chunk.steps) - least : 0;
+    end = begin + least;
+  }
+};
+
 // Where the `own`-th element of a block is in its row, of which each block has `each` of every `all`.
 template <int all, int each> UNSPOOL_DEVICE int whole(int own, int tile) {
   return own / each * all + tile * each + own % each;
@@ -81,7 +98,7 @@ template <int bytes> struct WordsOf { using Type = Four; };
 template <> struct WordsOf<8> { using Type = Two; };
 template <typename T> using Words = typename WordsOf<sizeof(T)>::Type;
 
-// Ends waiting that has no end: after ten seconds, or when somebody else has given up.
+// Ends waiting that has no end: after ten seconds, or when somebody else has given up. All lanes of a warp, together.
 class Patience {
  public:
   UNSPOOL_DEVICE Patience(const Chunk& chunk, const char* what) : trouble_(chunk.trouble), what_(what) {}
@@ -90,8 +107,9 @@ class Patience {
     if (++polls_ % 1024) return true;
     const uint64_t now = nanoseconds();
     since_ = since_ ? since_ : now;
-    if (now - since_ > kPatience) claim(trouble_ + kGaveUp);
-    return !look(trouble_ + kGaveUp);
+    const bool over = now - since_ > kPatience;
+    if (over) claim(trouble_ + kGaveUp);
+    return !any(over || look(trouble_ + kGaveUp));  // clocks differ, and whoever goes on alone waits for the others
   }
 
  private:

@@ -85,15 +85,12 @@ class KernelText:
             f"  const int mine = unspool::Step::at_most(chunk.rows - first, {rows});",
         ]
         read = "".join(f"{name}(step);\n" for name in readers)
-        loop = f"unspool::Step step(chunk, 0, first, {rows});\n{read}"
-        loop += "for (int64_t k = 0; k < chunk.steps; k++) {\n"
-        loop += f"  const unspool::Step next(chunk, k + 1 < chunk.steps ? k + 1 : k, first, {rows});\n"
-        skipped = read.replace("(step)", "(next)")
-        body = f"if (step.rows > 0) {{\n{indent(step, '  ')}}}" + (
-            f" else {{\n{indent(skipped, '  ')}}}" if read else ""
-        )
+        loop = "const unspool::Steps steps(chunk, first);\n"
+        loop += f"unspool::Step step(chunk, steps.begin, first, {rows});\n{read}"
+        loop += "for (int k = steps.begin; k < steps.end; k++) {\n"
+        loop += f"  const unspool::Step next(chunk, k + 1 < steps.end ? k + 1 : k, first, {rows});\n"
         text = "\n".join(lines) + "\n" + indent(products + given + early + SYNC + loop, "  ")
-        return text + indent(f"{body}\nstep = next;\n", "    ") + "  }\n" + indent(SYNC + kept, "  ") + "}\n"
+        return text + indent(f"{step}step = next;\n", "    ") + "  }\n" + indent(SYNC + kept, "  ") + "}\n"
 
     @property
     def _divided(self) -> bool:
@@ -116,7 +113,7 @@ class KernelText:
             text += f"  const int own = item < {most} ? item : 0;\n"
             to = f"{self.places.words(buffer)} + (chunk.total + first + own / {share}) * {buffer.size}"
             place = self._whole_index(buffer, f"own % {share}")
-            text += f"  unspool::post({to} + {place}, {name}_own[own], item < mine * {share});\n}}\n"
+            text += f"  unspool::post({to} + {place}, {kind}({name}_own[own]), item < mine * {share});\n}}\n"
         return text
 
     def _leave(self, buffer: Buffer) -> str:
@@ -149,7 +146,7 @@ class KernelText:
                     if printer.name:
                         early += printer.early()
                         readers.append(printer.name)
-                        text += f"{printer.name}(next);\n"
+                        text += f"if (k + 1 < steps.end) {printer.name}(next);\n"
                     parts.append(text)
                     touches.append(list(self._touched(loop)))
             else:

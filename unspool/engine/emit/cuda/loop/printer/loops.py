@@ -295,6 +295,7 @@ class LoopText:
         """A pointer to the row's elements of a buffer."""
         kind, places = TYPES[buffer.dtype], self.places
         if buffer in places.own:
+            kind = TYPES[places.own_dtype(buffer)]
             line = f"{kind}* const {buffer.name} = {buffer.name}_own + r * {places.division.share(buffer)};\n"
         elif buffer.place is Place.SHARED:
             line = f"const {kind}* const {buffer.name} = {places.all_of(buffer)};\n"

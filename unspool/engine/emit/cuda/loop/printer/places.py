@@ -10,7 +10,7 @@ from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.tiles import Tiling, part_bytes, product_bytes
 from unspool.engine.emit.errors import CannotEmitError
-from unspool.engine.emit.stages.dtypes import HALVES
+from unspool.engine.emit.stages.dtypes import HALVES, computed
 from unspool.engine.emit.stages.statements import Product, Reduce
 from unspool.engine.emit.stages.strided import Buffer, Place
 from unspool.engine.emit.text.spelling import TYPES
@@ -126,7 +126,12 @@ class Places:
 
     def own_bytes(self, buffer: Buffer) -> int:
         """Of a buffer's elements in a block."""
-        return self.tiling.rows * self.division.share(buffer) * buffer.dtype.itemsize
+        return self.tiling.rows * self.division.share(buffer) * self.own_dtype(buffer).itemsize
+
+    def own_dtype(self, buffer: Buffer) -> torch.dtype:
+        """That of a buffer's elements in a block: halves that are carried are rounded where they leave it."""
+        wide = buffer.place is Place.CARRIED and not self.lowered.rounds
+        return computed(buffer.dtype) if wide else buffer.dtype
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
@@ -170,7 +175,7 @@ class Places:
         if self.scratch.size:
             lines.append(f"char* const scratch = chunk.scratch + (int64_t)unspool::block() * {self.scratch.size};")
         for buffer in self.own:
-            name, kind = f"{buffer.name}_own", TYPES[buffer.dtype]
+            name, kind = f"{buffer.name}_own", TYPES[self.own_dtype(buffer)]
             room, base = (self.shared, "memory") if name in self.shared.places else (self.scratch, "scratch")
             lines.append(f"{kind}* const {name} = ({kind}*)({base} + {room.places[name]});")
         return lines

@@ -6,16 +6,16 @@ fetch needs, and has loops in their place.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 from typing import Any
 
 from unspool.cells.wrappers.dropout import DropoutWrapper
 from unspool.structure import Structure, flatten
 from unspool.tf1.graph import Operation
+from unspool.tf1.rerolling.order import Order
 from unspool.tf1.tensor import Tensor
 
 FEWEST = 4
@@ -100,52 +100,47 @@ def joined(
         fed: the tensors whose values are given.
         watched: the tensors by which gradients are taken.
     """
-    chains = [each for each in _chains(operations, fed, watched) if len(each) >= FEWEST]
-    if not chains:
+    free = [each for each in operations if each.call is not None and not _is_fixed(each, fed, watched)]
+    counts = Counter(each.call.bound for each in free)
+    if not any(count >= FEWEST for count in counts.values()):
         return list(operations)
-    from unspool.tf1.rnn.joining import Rewrite
+    from unspool.tf1.rerolling.alike import Alike
+    from unspool.tf1.rerolling.joining import Rewrite
+    from unspool.tf1.rerolling.periods import Search
+    from unspool.tf1.rerolling.rolling import roll
 
     rewrite = Rewrite(operations, wanted, fed, watched)
-    for chain in chains:
-        for segment in _segments(chain, rewrite.ordered()):
-            if len(segment) >= FEWEST:
-                rewrite.join(segment)
-    return rewrite.ordered().operations
+    for chain in _chains(free):
+        if len(chain) >= FEWEST:
+            for segment in _segments(chain, rewrite.ordered()):
+                if len(segment) >= FEWEST:
+                    rewrite.join(segment)
+    for bound in [each for each, count in counts.items() if count >= FEWEST]:
+        order = rewrite.ordered()
+        calls = [each for each in order.operations if each in free and each.call.bound is bound]
+        if len(calls) >= FEWEST:
+            search = Search(calls, order, alike := Alike(order.operations), {*fed, *watched})
+            for period in search.periods(FEWEST):
+                roll(rewrite, period, alike)
+    return rewrite.finished()
 
 
-def _chains(operations: Sequence[Operation], fed: Collection[Tensor], watched: Any) -> list[list[Operation]]:
+def _is_fixed(operation: Operation, fed: Collection[Tensor], watched: Collection[Tensor]) -> bool:
+    """Whether somebody else computes its outputs, or takes gradients by them."""
+    return any(each in fed or each in watched for each in operation.outputs)
+
+
+def _chains(calls: Sequence[Operation]) -> list[list[Operation]]:
     """Calls that follow each other; none is in two chains."""
     chains: dict[Operation, list[Operation]] = {}
     """The chain that each call is the last of."""
-    for operation in operations:
-        call = operation.call
-        if call is None or any(each in fed or each in watched for each in operation.outputs):
-            continue
+    for operation in calls:
+        call: CellCall = operation.call
         before = call.starts[0].op
         chain = chains.pop(before) if before in chains and call.follows(before.call) else []
         chain.append(operation)
         chains[operation] = chain
     return list(chains.values())
-
-
-@dataclass(frozen=True)
-class Order:
-    """Operations in an order in which they can run.
-
-    Args:
-        operations: these.
-        makers: who computes a tensor.
-        instead: who runs in the place of an operation that others wait for.
-    """
-
-    operations: list[Operation]
-    makers: Mapping[Tensor, Operation]
-    instead: Mapping[Operation, Operation]
-
-    def before(self, operation: Operation, inputs: Sequence[Tensor]) -> list[Operation]:
-        """What has to run before an operation that reads these inputs."""
-        found = [self.makers[each] for each in inputs if each in self.makers]
-        return found + [self.instead.get(each, each) for each in operation.control_inputs]
 
 
 def _segments(chain: Sequence[Operation], order: Order) -> list[list[Operation]]:
@@ -167,41 +162,6 @@ def _segments(chain: Sequence[Operation], order: Order) -> list[list[Operation]]
             began = place
         segments[-1].append(operation)
     return segments
-
-
-def in_order(
-    operations: Collection[Operation],
-    roots: Sequence[Tensor | Operation],
-    fed: Collection[Tensor],
-    instead: Mapping[Operation, Operation],
-) -> Order:
-    """Those of the operations that the roots need, in an order in which they can run, the oldest first."""
-    makers = {output: each for each in operations for output in each.outputs if output not in fed}
-    order = Order([], makers, instead)
-    waiting = [makers.get(each) if isinstance(each, Tensor) else instead.get(each, each) for each in roots]
-    alive = set(operations)
-    after: dict[Operation, list[Operation]] = {}
-    missing: dict[Operation, int] = {}
-    while waiting:
-        operation = waiting.pop()
-        if operation is None or operation not in alive or operation in missing:
-            continue
-        before = [each for each in dict.fromkeys(order.before(operation, operation.inputs)) if each in alive]
-        missing[operation] = len(before)
-        for each in before:
-            after.setdefault(each, []).append(operation)
-        waiting += before
-    ties = itertools.count()
-    ready = [(each.number, next(ties), each) for each, count in missing.items() if not count]
-    heapify(ready)
-    while ready:
-        operation = heappop(ready)[-1]
-        order.operations.append(operation)
-        for each in after.get(operation, ()):
-            missing[each] -= 1
-            if not missing[each]:
-                heappush(ready, (each.number, next(ties), each))
-    return order
 
 
 def _kinds(tensors: Sequence[Tensor]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Compile cache: keeps libraries on disk for later processes.
+"""Compile cache: keeps binaries on disk for later processes.
 
 They are only ever loaded from a folder that nobody else can write to, and only if they are whole: each ends with a
 checksum of itself.
@@ -48,42 +48,42 @@ def _say_once(reason: str) -> None:
         log.info("compiled loops are not kept for other processes: %s", reason)
 
 
-def keep(binary: Path, place: Path) -> Path:
-    """Copies a binary to its place among those kept, if that can be done; returns where it is."""
-    content = binary.read_bytes()
+def keep(binary: bytes, place: Path) -> bool:
+    """Writes a binary to its place among those kept; whether that could be done."""
     try:
         handle, name = tempfile.mkstemp(prefix=f"{place.stem}.", dir=place.parent)
         try:
             with open(handle, "wb") as file:
-                file.write(content + hashlib.sha256(content).digest())
+                file.write(binary + hashlib.sha256(binary).digest())
             Path(name).replace(place)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:  # no space, or no permission
         _say_once(f"{place.parent}: {error.strerror}")
-        return binary
-    return place
+        return False
+    return True
+
+
+def content(path: Path) -> bytes | None:
+    """The binary that is kept there, if it is, nobody else could have written it, and it is as it was written."""
+    try:
+        if not _is_ours(path.lstat(), stat.S_ISREG):
+            return None
+        found = path.read_bytes()
+    except OSError:
+        return None
+    binary, checksum = found[:-_CHECKSUM], found[-_CHECKSUM:]
+    return binary if binary and hashlib.sha256(binary).digest() == checksum else None
 
 
 def load(path: Path) -> ctypes.CDLL | None:
     """The library that is kept there, if it is."""
     with suppress(OSError):  # not for this machine after all
-        return ctypes.CDLL(str(path)) if _is_whole(path) else None
+        return ctypes.CDLL(str(path)) if content(path) is not None else None
     return None
 
 
 def _is_ours(about: os.stat_result, right_kind: Callable[[int], bool]) -> bool:
     """Whether nobody else could have written it."""
     return right_kind(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o022
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether a binary is there, ours, and as it was written."""
-    try:
-        if not _is_ours(path.lstat(), stat.S_ISREG):
-            return False
-        content = path.read_bytes()
-    except OSError:
-        return False
-    return len(content) > _CHECKSUM and hashlib.sha256(content[:-_CHECKSUM]).digest() == content[-_CHECKSUM:]

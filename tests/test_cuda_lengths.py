@@ -1,0 +1,173 @@
+"""Lengths that only a device knows: sorted there, read there by kernels, and nothing waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.comparison import assert_same, loss_of, plain_loop, results, shared
+from tests.emitting import interpreter
+from tests.emulator import emulated
+from tests.emulator.cells import UNITS, problem
+from unspool import Checkpoint, Recompute, cell, dynamic_rnn, tracers
+from unspool.engine import run
+from unspool.engine.emit.cuda.loop.division import Units
+from unspool.engine.emit.cuda.loop.tiles import Tiling
+from unspool.loops import arguments
+
+aten: Any = torch.ops.aten
+WHOLE = Tiling(rows=2, warps=2)
+DIVIDED = Tiling(Units(UNITS, 16), rows=8, warps=2)
+
+
+class WaitsError(AssertionError):
+    """The host would have waited for a device."""
+
+
+class NoWaiting(TorchDispatchMode):
+    """Fails on operations whose results the host looks at, or whose shapes depend on values."""
+
+    WAIT = (
+        aten._local_scalar_dense.default,
+        aten.nonzero.default,
+        aten.masked_select.default,
+        aten.is_nonzero.default,
+        aten.equal.default,
+        aten.unique_dim.default,
+    )
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in self.WAIT:
+            raise WaitsError(str(func))
+        if func is aten.index.Tensor and any(each is not None and each.dtype == torch.bool for each in args[1]):
+            raise WaitsError(f"{func} by truths")
+        return func(*args, **(kwargs or {}))
+
+
+class NoLooking(TorchFunctionMode):
+    """Fails on methods by which the host looks at values, some of which a dispatcher does not see on a CPU."""
+
+    LOOK = {Tensor.item, Tensor.tolist, Tensor.cpu, Tensor.__bool__, Tensor.__int__, Tensor.__index__, Tensor.__float__}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in self.LOOK:
+            raise WaitsError(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture(autouse=True)
+def lengths_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "stays_on_device", lambda lengths, device: True)
+    monkeypatch.setattr(arguments, "check_lengths_fit", lambda lengths, steps: None)  # as if they were on a GPU
+
+
+def by_lengths(**options: Any) -> Callable[..., Any]:
+    def loop(own: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
+        return dynamic_rnn(own, inputs, torch.tensor(lengths), state, dtype, **options)
+
+    return loop
+
+
+@pytest.mark.parametrize("lengths", [[4, 0, 2], [0, 1, 0], [0, 0, 0], [4, 4, 4], [1, 2, 9]])
+@pytest.mark.parametrize("options", [{}, dict(parallel_iterations=2)])
+def test_divided_cells_equal_the_plain_loop(lengths: list[int], options: dict[str, Any]) -> None:
+    own, inputs, state = problem("lstm", torch.float64)
+    within = [min(each, 4) for each in lengths]  # as long lengths are clamped on a device
+    expected = results(plain_loop, own, torch.float64, within, inputs, state)
+    with emulated(tiling=DIVIDED) as emitter:
+        assert_same(results(by_lengths(**options), own, torch.float64, lengths, inputs, state), expected)
+        assert emitter.emulated.launches
+
+
+@pytest.mark.parametrize("name", ["layer_norm_lstm", "attention_memory", "conv_lstm", "dict_state_dtypes", "stacked"])
+def test_user_cells_equal_the_plain_loop(name: str) -> None:
+    own, dtype, inputs, state = shared(name)
+    lengths = [7, 0, 3, 3, 1]
+    expected = results(plain_loop, own, dtype, lengths, inputs, state)
+    with emulated(tiling=WHOLE):
+        assert_same(results(by_lengths(parallel_iterations=5), own, dtype, lengths, inputs, state), expected)
+
+
+@pytest.mark.parametrize("memory", [Recompute(), Checkpoint(every=3)])
+def test_every_policy_takes_them(memory: Any) -> None:
+    own, inputs, state = problem("gru", torch.float64)
+    expected = results(plain_loop, own, torch.float64, [4, 0, 2], inputs, state)
+    with emulated(tiling=DIVIDED):
+        assert_same(results(by_lengths(memory=memory), own, torch.float64, [4, 0, 2], inputs, state), expected)
+
+
+def test_what_is_in_the_padding_is_in_no_result() -> None:
+    def root(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        new = torch.sqrt(h + torch.nn.functional.linear(torch.log(x), weight).exp())
+        return new @ weight, new
+
+    torch.manual_seed(0)
+    weight = torch.randn(3, 3, dtype=torch.float64).requires_grad_()
+    own = cell(root, state_size=3, output_size=3)
+    inputs, state = torch.rand(3, 5, 3, dtype=torch.float64) + 0.5, torch.rand(3, 3, dtype=torch.float64)
+    lengths = [3, 0, 1]
+    for row, length in enumerate(lengths):
+        inputs[row, length:] = torch.nan
+    given = (own, torch.float64, lengths, inputs.requires_grad_(), state.requires_grad_())
+    clean = [results(loop, *given) for loop in (plain_loop, by_lengths())]
+    with emulated(tiling=WHOLE):
+        outputs, final = by_lengths(parallel_iterations=2)(own, given[3], lengths, given[4], torch.float64)
+        found = torch.autograd.grad(loss_of(outputs, final), [weight, given[3], given[4]])
+    assert all(each.isfinite().all() for each in (outputs, final, *found))
+    torch.testing.assert_close(outputs, clean[0]["outputs 0"])
+    torch.testing.assert_close(found[2], clean[0]["gradient of state 0"])
+
+
+def test_nothing_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    harmless = (tracers.DeviceContext, NoWaiting, NoLooking)  # modes before which no loop need be shown step by step
+    monkeypatch.setattr(tracers, "DeviceContext", harmless)
+    own, inputs, state = problem("lstm", torch.float32)
+    lengths = torch.tensor([4, 0, 2])
+
+    def train() -> list[Tensor]:
+        outputs, final = dynamic_rnn(own, inputs, lengths, state, torch.float32)
+        gradients = [torch.ones_like(each) for each in (outputs, *final)]
+        sources = [inputs, *state, *own.parameters()]
+        return list(torch.autograd.grad([outputs, *final], sources, gradients))
+
+    with emulated(tiling=DIVIDED) as emitter:
+        expected = train()  # planned, and compiled
+        with NoWaiting(), NoLooking():
+            found = train()
+        assert emitter.emulated.launches == 4
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_the_modes_of_these_tests_see_who_waits() -> None:
+    lengths = torch.tensor([2, 1])
+    for look in (lengths.max().item, lengths.tolist, lengths.nonzero, lengths.cpu, lambda: lengths[lengths > 1]):
+        with pytest.raises(WaitsError), NoWaiting(), NoLooking():
+            look()
+
+
+def test_what_other_emitters_run_waits_for_lengths_once() -> None:
+    own, inputs, state = problem("lstm", torch.float64)
+    expected = results(plain_loop, own, torch.float64, [4, 0, 2], inputs, state)
+    with interpreter():
+        assert_same(results(by_lengths(), own, torch.float64, [4, 0, 2], inputs, state), expected)
+
+
+def test_gradients_of_gradients_may_wait() -> None:
+    own, inputs, state = problem("rnn", torch.float64)
+    lengths = torch.tensor([4, 0, 2])
+
+    def second() -> Tensor:
+        outputs, _ = dynamic_rnn(own, inputs, lengths, state, torch.float64)
+        (first,) = torch.autograd.grad(loss_of(outputs), [inputs], create_graph=True)
+        return torch.autograd.grad(loss_of(first), [state])[0]
+
+    with interpreter():
+        expected = second()
+    with emulated(tiling=DIVIDED):
+        torch.testing.assert_close(second(), expected)
