@@ -134,24 +134,24 @@ def _fuse(statements: Sequence[InLoop], makers: dict[Statement, set[Statement]],
     where: dict[Statement, int] = {}
     zeros: dict[tuple[int, ...], Loop] = {}
     for each in statements:
-        for maker in makers[each] & where.keys() if sums_in_place else ():
-            added = _added_up(each, maker, made.loops[where[maker]])
+        here = [maker for maker in makers[each] if maker in where]
+        if sums_in_place and len(here) == 1:  # of several, a scatter say writes to what another has made
+            k = where[here[0]]
+            added = _added_up(each, here[0], made.loops[k])
             if added is not None:
-                made.loops[where[maker]].statements.append(added)
-                where[each] = where[maker]
+                made.loops[k].statements.append(added)
+                where[each] = k
                 shape = each.target.squeezed.shape
                 zeros.setdefault(shape, Loop(shape)).statements.append(Compute(each.target, "0", ()))
-        if each in where:
-            continue
+                continue
         domain, kept = _domain(each)
         earliest = 0
-        for maker in makers[each]:
-            if maker in where:
-                at_hand = isinstance(maker, Compute) and all(
-                    ref.same_elements(maker.target) for ref in each.reads() if ref.overlaps(maker.target)
-                )
-                same = at_hand and made.loops[where[maker]].domain == domain
-                earliest = max(earliest, where[maker] + (0 if same else 1))
+        for maker in here:
+            at_hand = isinstance(maker, Compute) and all(
+                ref.same_elements(maker.target) for ref in each.reads() if ref.overlaps(maker.target)
+            )
+            same = at_hand and made.loops[where[maker]].domain == domain
+            earliest = max(earliest, where[maker] + (0 if same else 1))
         fitting = (k for k in range(earliest, len(made.loops)) if _fits(each, domain, kept, made.loops[k]))
         k = next(fitting, len(made.loops))
         if k == len(made.loops):
