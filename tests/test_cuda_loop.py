@@ -17,6 +17,7 @@ from tests.drawn_cells import DrawnCell
 from tests.emitting import assert_equals_interpreter, difference, interpreter
 from tests.emulator import Emulated, EmulatedEmitter, emulated
 from tests.emulator.cells import UNITS, problem
+from tests.idioms import IDIOMS
 from tests.profiles import cases
 from unspool import Checkpoint, Recompute, cell, dynamic_rnn, explain
 from unspool.engine.emit import registry
@@ -70,6 +71,16 @@ def test_convolutions_of_drawn_geometries_are_torchs() -> None:
         _, (found,) = loop(shared, Chunk(Counts([2, 1]), [image, more], ()))
         # In float32, up to a thousand terms are added one after another.
         assert difference(found, expected + more) <= (1e-12 if geometry.dtype is torch.float64 else 5e-6), geometry
+
+
+@pytest.mark.parametrize("name", ["a convolution of several images a row", "a pyramid of costs"])
+def test_several_images_a_row_equal_the_plain_loop(name: str) -> None:
+    torch.manual_seed(0)
+    own, inputs = IDIOMS[name].make().double(), IDIOMS[name].inputs(3, 4).double()
+    state = wanting_gradients(torch.randn_like(own.zero_state(3, torch.float64)))
+    with emulated(Emulated(seed=1), Tiling(rows=2, warps=2)):
+        assert reasons(own, inputs, LENGTHS, state, torch.float64) == {None}
+        check(own, torch.float64, LENGTHS, wanting_gradients(inputs), state)
 
 
 def spectrum(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:

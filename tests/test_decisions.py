@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bdb
+import builtins
 import itertools
+import pdb
+import sys
 from typing import Any
 
 import pytest
@@ -52,6 +56,48 @@ def test_checking_draws_nothing() -> None:
     torch.manual_seed(0)
     second, _ = unspool.dynamic_rnn(cell, INPUTS, dtype=torch.float32)
     assert torch.equal(first, second)
+
+
+def _debugs(h: Tensor) -> None:
+    if torch.isnan(h).any():
+        pdb.Pdb().set_trace()  # not by `pdb.set_trace`, which pytest has replaced
+
+
+def _breaks(h: Tensor) -> None:
+    if torch.isnan(h).any():
+        breakpoint()
+
+
+def _exits(h: Tensor) -> None:
+    if torch.isnan(h).any():
+        sys.exit("a state that is no number")
+
+
+def _asks(h: Tensor) -> None:
+    if torch.isnan(h).any():
+        input("a state that is no number; go on?")
+
+
+@pytest.mark.parametrize("check", [_debugs, _breaks, _exits, _asks])
+def test_a_check_that_stops_the_program_stops_it_only_where_it_fails(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*args: Any, **kwargs: Any) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(bdb.Bdb, "set_trace", stopped)
+    monkeypatch.setattr(sys, "breakpointhook", stopped)
+    monkeypatch.setattr(builtins, "input", stopped)
+
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        check(h + x[:, :1])
+        return torch.tanh(cell.mixed(x, h))
+
+    cell = Step(step)
+    with pytest.raises(SystemExit):
+        unspool.dynamic_rnn(cell, INPUTS * torch.nan, dtype=torch.float32)
+    with unspool.strict():
+        unspool.dynamic_rnn(cell, INPUTS, dtype=torch.float32)
 
 
 def test_several_checks_in_a_row() -> None:

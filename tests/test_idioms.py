@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import unspool
@@ -83,3 +83,17 @@ def test_a_spectral_norm_that_iterates_at_every_step_is_named() -> None:
     assert reason is not None
     assert reason.code is Code.CHANGES
     assert "small.parametrizations.weight.0._u" in reason.message
+
+
+def test_an_instance_norm_that_counts_is_named() -> None:
+    def step(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+        return torch.tanh(cell.mixed(x, h) + cell.norm(h[:, None])[:, 0])
+
+    cell = Step(step, norm=nn.InstanceNorm1d(1, track_running_stats=True))
+    inputs = torch.randn(BATCH, STEPS, DEPTH)
+    reason = unspool.explain(cell, inputs, dtype=torch.float32).reason
+    assert reason is not None
+    assert reason.code is Code.CHANGES
+    assert reason.line is not None
+    assert "cell.norm(h[:, None])" in reason.line.text
+    assert unspool.explain(cell.eval(), inputs, dtype=torch.float32).planned

@@ -17,6 +17,12 @@ def _scratch(cell: Any, x: Tensor, h: Tensor) -> Tensor:
     return cell.z * cell.kept["h"] + (1 - cell.z)
 
 
+def _counts_rows(cell: Any, x: Tensor, h: Tensor) -> Tensor:
+    cell.batch_size, cell.shape = x.size(0), h.shape
+    noise = torch.zeros(cell.batch_size, UNITS, dtype=h.dtype)
+    return torch.tanh(cell.mixed(x, h) + noise).view(cell.shape)
+
+
 class Spiking(nn.Module):
     """A layer that keeps what it computed last, as spiking libraries do."""
 
@@ -143,6 +149,7 @@ class ByList(Step):
 
 
 idiom("an attribute that is written before it is read", _scratch)
+idiom("the number of rows in an attribute", _counts_rows)
 idiom("a layer that keeps its potential", lambda cell, x, h: cell.spike(cell.mixed(x, h), h), spike=Spiking)
 idiom("a buffer that is written before it is read", lambda cell, x, h: cell.spike(cell.mixed(x, h), h), spike=Buffered)
 idiom("attributes that a layer keeps in a dict", _remembered, layer=Remembering)

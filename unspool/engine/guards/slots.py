@@ -50,6 +50,7 @@ PRINTED: tuple[type, ...] = (
     *(complex, range, slice, decimal.Decimal, datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
     *(operator.itemgetter, operator.methodcaller, operator.attrgetter),
     *(pathlib.PurePosixPath, pathlib.PosixPath, pathlib.PureWindowsPath, pathlib.WindowsPath),
+    *(torch.SymInt, torch.SymFloat, torch.SymBool),  # which a step keeps of a shape while it is traced
 )
 SAME: Any = (
     types.BuiltinFunctionType,

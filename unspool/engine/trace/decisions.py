@@ -262,7 +262,7 @@ def settle(run: Callable[[Decisions], Recorder]) -> Settled:
     """
     ways: list[list[bool]] = [[]]
     ends: list[Way] = []
-    failure: Exception | None = None
+    failure: BaseException | None = None
     reached = (0, False)
     read: dict[int, Tensor] = {}
     while ways:
@@ -272,7 +272,7 @@ def settle(run: Callable[[Decisions], Recorder]) -> Settled:
             recorded = run(decisions)
         except CannotPlanError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if type(error).__name__ in DATA_DEPENDENT or isinstance(error, NotImplementedError):
                 raise
             # Of several, the one that came furthest: others are answers to checks that must fail.
@@ -289,7 +289,7 @@ def settle(run: Callable[[Decisions], Recorder]) -> Settled:
         if len(ways) > MOST_WAYS or len(ends) > MOST_WAYS:
             raise _refused(decisions.asked[0])
     if not ends and failure is not None:
-        raise failure
+        raise failure if isinstance(failure, Exception) else _refused(_place_of(failure))
     found = _serving(ends, 0)
     return Settled(found.answers, found.computed, found.numbers, list(read.values()))
 
@@ -313,7 +313,7 @@ def _serving(ends: list[Way], number: int) -> Way:
     raise _refused(first.asked[number])
 
 
-def _place_of(error: Exception) -> Place | None:
+def _place_of(error: BaseException) -> Place | None:
     line = line_of(error)
     return line and (line.file, line.number)
 

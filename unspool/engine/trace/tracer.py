@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bdb
+import builtins
 import io
 import sys
 import threading
@@ -212,9 +214,30 @@ def _rehearse(step: _Step, rehearse: Callable[[Callable[[], Any]], None]) -> Non
     except Exception as error:
         if type(error).__name__ not in DATA_DEPENDENT:
             raise
-        with redirect_stdout(_Unheard(sys.stdout)):  # what a check has to say when it fails: no value did
+        with _unattended(), redirect_stdout(_Unheard(sys.stdout)):  # a check may have something to say when it fails
             step.settled = settle(lambda decisions: _recorded(step, decisions))
         rehearse(lambda: _without_values(step))
+
+
+@contextmanager
+def _unattended() -> Generator[None, None, None]:
+    """Opens no debugger and asks nobody in this thread, where no value made a check fail: that is an error instead."""
+    thread = threading.get_ident()
+
+    def elsewhere(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() == thread:
+                raise RuntimeError("somebody would be asked")
+            return ask(*args, **kwargs)
+
+        return asked
+
+    before = sys.breakpointhook, bdb.Bdb.set_trace, builtins.input
+    sys.breakpointhook, bdb.Bdb.set_trace, builtins.input = map(elsewhere, before)
+    try:
+        yield
+    finally:
+        sys.breakpointhook, bdb.Bdb.set_trace, builtins.input = before
 
 
 class _Unheard(io.TextIOBase):

@@ -10,9 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from unspool.engine.reasons import CannotPlanError, Code
 from unspool.engine.trace.decompose.recurrent_layers import LAYERS
 from unspool.engine.trace.decompose.row_numbers import RowNumbers
 from unspool.engine.trace.decompose.sampling import grid_sample
+from unspool.engine.trace.user_lines import line_now
 
 
 def _einsum(*args: Any) -> Tensor:
@@ -76,16 +78,21 @@ def _instance_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """Without the running means, which a step must not change."""
+    """Without the running means, which a step must not change.
+
+    Raises:
+        CannotPlanError: if it would.
+    """
     each = (1, -1, *[1] * (x.dim() - 2))
     if use_input_stats and running_mean is None:
         variance, mean = torch.var_mean(x, tuple(range(2, x.dim())), correction=0, keepdim=True)
     elif not use_input_stats and running_mean is not None and running_var is not None:
         variance, mean = running_var.reshape(each), running_mean.reshape(each)
+    elif use_input_stats:
+        message = "instance_norm changes its running statistics, as it does not in eval()"
+        raise CannotPlanError(Code.CHANGES, message, operation="instance_norm", line=line_now())
     else:
-        options = (use_input_stats, momentum, eps, cudnn_enabled)
-        native: Any = torch.instance_norm
-        return native(x, running_mean, running_var, weight, bias, *options)
+        raise ValueError("instance_norm has no running statistics, and is not to use those of its input")
     result = (x - mean) * torch.rsqrt(variance + eps)
     result = result if weight is None else result * weight.reshape(each)
     return result if bias is None else result + bias.reshape(each)
