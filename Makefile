@@ -35,9 +35,9 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks --out build/benchmarks
 
-# One process: tests of kernels measure memory, and there is one GPU.
+# Stage by stage, each in a process of its own: what hangs or writes where it must not takes nothing else with it.
 gpu-test: $(READY)
-	$(TESTING) $(BIN)/python -m pytest tests/test_cuda*.py tests/test_kernels*.py
+	$(TESTING) $(BIN)/python -m tests.gpu
 
 gpu-bench: $(READY)
 	mkdir -p build/benchmarks
