@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
+from benchmarks.apart import measured_apart
 from tests import gpu
 
 
@@ -33,6 +35,16 @@ def test_every_stage_runs_and_says_how_it_ended(capsys: pytest.CaptureFixture[st
     with pytest.raises(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     assert gpu.run_all(given[2:])
+
+
+def test_a_case_that_is_measured_apart_may_fail(tmp_path: Path) -> None:
+    line = tmp_path / "line.json"
+    line.write_text('{"rows": 16}')
+    assert list(measured_apart("json.tool", ["--compact", str(line)], 60)) == [{"rows": 16}]
+    (failed,) = measured_apart("json.tool", [str(tmp_path / "missing.json")], 60)
+    assert "missing.json" in failed["failed"][0]
+    (late,) = measured_apart("http.server", ["0"], 0.5)
+    assert late["failed"] == ["it took more than 0.5 s"]
 
 
 def test_stages_are_of_tests_that_exist() -> None:
