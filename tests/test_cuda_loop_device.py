@@ -68,10 +68,22 @@ def in_float64(own: Any, lengths: Any, inputs: Any, state: Any) -> dict[str, Ten
     return results(plain_loop, copy.deepcopy(own).cpu().to(wide), wide, lengths, *exact)
 
 
-def assert_near(found: dict[str, Tensor], expected: dict[str, Tensor], limit: float) -> None:
+def assert_near(
+    found: dict[str, Tensor], expected: dict[str, Tensor], limit: float, torchs: dict[str, Tensor] | None = None
+) -> None:
+    """Asserts that results are as near to exact ones as `limit`, or about as near as torch's in the same dtype.
+
+    Where terms cancel, as in the gradient of what a norm is of, how far off a result is depends on luck: torch's may be
+    twice as far from one cell to the next.
+    """
     for key, value in expected.items():
-        off = (found[key].to(torch.float64) - value).norm()
-        assert off < limit * value.norm(), f"{key} differs by {off / value.norm()}"
+        off = distance(found[key], value)
+        allowed = limit if torchs is None else max(limit, 2 * distance(torchs[key], value))
+        assert off < allowed, f"{key} differs by {off}, and may by {allowed}"
+
+
+def distance(found: Tensor, expected: Tensor) -> float:
+    return float((found.detach().to(torch.float64) - expected.detach()).norm() / expected.detach().norm())
 
 
 class TestOneBlock:
@@ -134,8 +146,9 @@ class TestCells:
     def test_divided_cells_are_near_float64(self, name: str, dtype: torch.dtype, limit: float) -> None:
         own, inputs, state = problem(name, dtype, units=256)
         expected = in_float64(own, LENGTHS, inputs, state)
+        torchs = results(plain_loop, copy.deepcopy(own), dtype, LENGTHS, inputs, state)
         first = found_by_kernels(own, dtype, LENGTHS, inputs, state)
-        assert_near(first, expected, limit)
+        assert_near(first, expected, limit, torchs)
         for _ in range(10):
             again = found_by_kernels(own, dtype, LENGTHS, inputs, state)
             assert all(torch.equal(again[key], first[key]) for key in first)
