@@ -35,13 +35,17 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks --out build/benchmarks
 
-# One process: tests of kernels measure memory, and there is one GPU.
+# Stage by stage, each in a process of its own: what hangs or writes where it must not takes nothing else with it.
 gpu-test: $(READY)
-	$(TESTING) $(BIN)/python -m pytest tests/test_cuda*.py tests/test_kernels*.py
+	$(TESTING) $(BIN)/python -m tests.gpu
 
 gpu-bench: $(READY)
 	mkdir -p build/benchmarks
 	$(BIN)/python -m benchmarks.cuda_loop --json build/benchmarks/cuda-loop.json
+	for dtype in float16 bfloat16 float32; do UNSPOOL_EMIT=cuda-loop $(BIN)/python -m benchmarks.cuda_calls \
+		--dtype $$dtype --json build/benchmarks/cuda-calls-$$dtype.json; done
+	UNSPOOL_EMIT=cuda-loop $(BIN)/python -m benchmarks.cuda_calls --dtype bfloat16 --ragged \
+		--json build/benchmarks/cuda-calls-ragged.json
 
 soak: $(READY)
 	UNSPOOL_TESTS=soak $(PYTEST) -m "drawn or hypothesis"

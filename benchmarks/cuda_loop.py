@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.apart import measured_apart
 from unspool import BasicLSTMCell, explain
 from unspool.engine.emit import registry
 from unspool.engine.emit.cuda.loop.driver import Cuda
@@ -45,6 +46,8 @@ PROTOTYPE = {
 }
 """Rows and units: the prototype's microseconds a step on an H200 in bfloat16, forward and adjoint."""
 STEPS = 256
+SECONDS = 180.0
+"""That all tilings of one shape may take."""
 Timer = Callable[[Callable[[], Any]], float]
 """Microseconds that something takes."""
 
@@ -149,16 +152,24 @@ def _outcome(core: Core, machine: Machine, tiling: Tiling, rows: int, timed: Tim
 
 
 def main() -> None:
-    """Measures on the first GPU."""
+    """Measures on the first GPU, each shape in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--best", type=int, default=3, help="how many tilings of each loop")
     parser.add_argument("--dtype", choices=("bfloat16", "float16", "float32"), default="bfloat16")
+    parser.add_argument("--shape", type=int, nargs=2, metavar=("ROWS", "UNITS"), help="this one, in this process")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.shape:
+        machine, dtype = Cuda(torch.device("cuda", 0)), getattr(torch, options.dtype)
+        for line in lines(machine, options.best, dtype, by_events, [tuple(options.shape)]):
+            print(json.dumps(line), flush=True)
+        return
     found: list[dict[str, Any]] = []
-    for line in lines(Cuda(torch.device("cuda", 0)), options.best, getattr(torch, options.dtype), by_events):
-        found.append(line)
-        print(json.dumps(line), flush=True)
+    for rows, units in PROTOTYPE:
+        told = ["--best", str(options.best), "--dtype", options.dtype, "--shape", str(rows), str(units)]
+        for line in measured_apart("benchmarks.cuda_loop", told, SECONDS):
+            found.append(line)
+            print(json.dumps(line), flush=True)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
 

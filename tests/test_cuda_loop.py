@@ -20,6 +20,7 @@ from tests.emulator.cells import UNITS, problem
 from tests.idioms import IDIOMS
 from tests.profiles import cases
 from unspool import Checkpoint, Recompute, cell, dynamic_rnn, explain
+from unspool.engine import run
 from unspool.engine.emit import registry
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.printer import kernel
@@ -263,11 +264,11 @@ def test_drawn_cells_equal_the_interpreter(seed: int) -> None:
 def test_every_policy_has_kernels(memory: Any) -> None:
     own, inputs, state = problem("gru", torch.float64)
 
-    def run(own: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
+    def loop(own: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
         return dynamic_rnn(own, inputs, lengths, state, dtype, memory=memory)
 
     with emulated(tiling=DIVIDED):
-        check(own, torch.float64, LENGTHS, inputs, state, run=run)
+        check(own, torch.float64, LENGTHS, inputs, state, run=loop)
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -319,3 +320,17 @@ def test_it_serves_only_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("UNSPOOL_EMIT", "cuda-loop")
     found, _ = registry.candidates(core, cuda, "cuda-loop")
     assert [each.name for each in found] == ["cuda-loop", "CUDA graph", "interpreted"]
+
+
+def test_a_chunk_is_as_long_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, _, state = problem("rnn", torch.float32)
+    inputs = torch.zeros(3, 100, 4)
+    monkeypatch.setattr(run, "ENOUGH_ROWS", 1)  # as on a GPU
+    with emulated(tiling=DIVIDED) as emitter, torch.no_grad():
+        for room, launches in ((0, 4), (1 << 20, 1)):  # chunks of a few steps, or all of them
+            monkeypatch.setattr(EmulatedEmitter, "chunk_bytes", room)
+            before = emitter.emulated.launches
+            dynamic_rnn(own, inputs, None, state, torch.float32)
+            assert emitter.emulated.launches == before + launches
+        dynamic_rnn(own, inputs, None, state, torch.float32, 50)
+        assert emitter.emulated.launches == before + launches + 2

@@ -18,6 +18,7 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import DeviceLayout, Layout, PackedLayout
 from unspool.engine.execute.operands import Operands
+from unspool.engine.execute.parts import Parts
 from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.memory.policies import default_memory
@@ -181,10 +182,18 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
         call = call_on(call.layout.counted)
     if call.layout.steps == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
-    largest = call.start()  # which may still find a reason
-    if not options.parallel_iterations and largest >= LARGE_ROW:
-        call = call._replace(chunk=max(1, min(call.chunk, CHUNK_BYTES // (largest * batch_size))))
-    return call, tensors
+    parts = call.start()  # which may still find a reason
+    chunk = options.parallel_iterations or _suited_chunk(call.chunk, parts, batch_size)
+    return call if chunk == call.chunk else call._replace(chunk=chunk), tensors
+
+
+def _suited_chunk(chunk: int, parts: Sequence[Parts], batch_size: int) -> int:
+    """How many steps to work on at once: as many as suits what an emitter has made, or what values take."""
+    largest = max(each.largest_beside for each in parts)
+    if largest >= LARGE_ROW:
+        return max(1, min(chunk, CHUNK_BYTES // (largest * batch_size)))
+    most = [each.emitter.chunk_bytes // max(1, each.crossing * batch_size) for each in parts]
+    return max(chunk, min(most))
 
 
 def _layout(request: Request, steps: int, batch_size: int, device: torch.device) -> Layout:

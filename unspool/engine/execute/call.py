@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.operands import Operands
-from unspool.engine.execute.parts import Values
+from unspool.engine.execute.parts import Parts, Values
 from unspool.engine.memory.allocation import empty
 from unspool.engine.memory.policies import Memory, ranges
 from unspool.engine.plans.plan import Plan, Schedule, row_of
@@ -51,20 +51,14 @@ class Call(NamedTuple):
         """The phases of this call: those of its policy, or forward alone."""
         return self.plan.inference if self.memory is None else self.memory.schedule(self.plan)
 
-    def start(self) -> int:
-        """Starts the compilers of all phases, where there is something to compile.
-
-        Returns:
-            Bytes of one row of the largest value that is computed for a whole chunk.
+    def start(self) -> list[Parts]:
+        """Starts the compilers of all phases, where there is something to compile: the parts of each.
 
         Raises:
             CannotPlanError: if the schedule cannot be made.
         """
-        schedule, rows = self.schedule, self.layout.mean_rows
-        largest = schedule.forward.parts(rows, self.emitter).largest_beside
-        if schedule.adjoint is None:
-            return largest
-        return max(largest, schedule.adjoint.parts(rows, self.emitter).largest_beside)
+        phases = [each for each in (self.schedule.forward, self.schedule.adjoint) if each is not None]
+        return [each.parts(self.layout.mean_rows, self.emitter) for each in phases]
 
     @property
     def counts_on_device(self) -> bool:

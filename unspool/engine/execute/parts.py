@@ -43,6 +43,10 @@ class Parts:
         tensors = [node for node in beside if isinstance(node.meta["val"], Tensor)]
         self.largest_beside = max((row_bytes(node, labels) for node in tensors), default=0)
         """Bytes of one row of the largest value that is computed beside the core."""
+        crossing = dict.fromkeys([*split.core.inputs, *split.core.outputs])
+        by_row = [node for node in crossing if isinstance(labels[node], Axis)]
+        self.crossing = sum(row_bytes(node, labels) for node in by_row)
+        """Bytes of one row of all that the core reads and writes."""
         outside = [node for node in split.core.inputs if node not in split.carried]
         self.shared = [node for node in outside if labels[node] == SHARED]
         self.streamed = [node for node in outside if labels[node] != SHARED]

@@ -35,11 +35,15 @@ class Cuda:
         self._limits = Limits(
             about.multi_processor_count, about.shared_memory_per_block_optin, about.regs_per_multiprocessor
         )
+        self._known: dict[tuple[int, bool], Limits] = {}
 
     def limits(self) -> Limits:
         """What a loop may have of it, and whether float32 may be multiplied as TF32."""
-        processors = max(1, self._limits.processors // loops_at_once())
-        return replace(self._limits, processors=processors, tf32=bool(torch.backends.cuda.matmul.allow_tf32))
+        now = loops_at_once(), bool(torch.backends.cuda.matmul.allow_tf32)
+        if now not in self._known:  # asked for several times a call
+            processors = max(1, self._limits.processors // now[0])
+            self._known[now] = replace(self._limits, processors=processors, tf32=now[1])
+        return self._known[now]
 
     def compile(self, text: KernelText) -> Any:
         """The kernel, loaded.

@@ -31,6 +31,7 @@ class CudaLoops(Emitter):
     name = "cuda-loop"
     instead = Graphs.name
     counts_on_device = True
+    chunk_bytes = 128 << 20
     runs_at_once = True
     tiling: Tiling | None = None
     """How cores are divided; by cost if None."""

@@ -17,6 +17,8 @@ WARPS = 8
 MOST_ROWS = 8
 ELEMENTS = 32 * WARPS * 4
 """Of a block: a thread has a few at a time, so that more than one is on its way from memory."""
+SHARED_BYTES = 48 << 10
+"""Of a block, so that several of them share a multiprocessor."""
 
 
 def fuse_part(program: Program, machine: Machine, made: list[CudaLoop], *, rounds: bool) -> Beside:
@@ -32,7 +34,7 @@ def fuse_part(program: Program, machine: Machine, made: list[CudaLoop], *, round
     def kernel(core: Core, number: int) -> Group:
         width = max(math.prod(each.shape) * each.times for each in (*core.streamed, *core.emitted))
         rows = max(1, min(MOST_ROWS, ELEMENTS // max(1, width)))
-        tiling = Tiling(None, rows, WARPS, "memory", shared_bytes=machine.limits().shared_bytes)
+        tiling = Tiling(None, rows, WARPS, "memory", shared_bytes=min(SHARED_BYTES, machine.limits().shared_bytes))
         made.append(CudaLoop(core, machine, tiling, rounds=rounds))
         return Group(made[-1], Counts.of_step)
 

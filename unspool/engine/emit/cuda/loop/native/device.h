@@ -91,7 +91,7 @@ UNSPOOL_DEVICE void poke(void* to, uint64_t v) {
 UNSPOOL_DEVICE void pause(const char*) {}
 UNSPOOL_DEVICE uint64_t nanoseconds() {
   uint64_t now;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
 }
 UNSPOOL_DEVICE bool claim(int64_t* word) {  // whether this thread was the first
