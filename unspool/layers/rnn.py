@@ -250,7 +250,7 @@ class RNN(nn.Module):
         """The batch, and what a loop over it is given: the cell of each direction, inputs, and where they start."""
         batch = as_batch(x, lengths, self.batch_first)
         flags = None if resets is None else as_flags(resets, batch, self.bidirectional)
-        inputs = batch.inputs if flags is None else (batch.inputs, flags)
+        inputs = batch.inputs if flags is None else (batch.inputs, *flags)
         inputs = inputs if self.detach_every is None else (inputs, StepIndex())
         starts = self._starts(state, batch)
         return batch, [self._running(k, flags is not None) for k in range(len(starts))], inputs, starts
