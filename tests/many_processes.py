@@ -305,6 +305,26 @@ def teacher_forcing_runs_through_a_sharded_cell() -> None:
     assert torch.equal(outputs.rnn_output, expected)
 
 
+def what_a_sharded_layer_returns_may_be_changed_in_place() -> None:
+    """It is no view, of which `fully_shard` would warn: shards are gathered for backward all the same."""
+    torch.manual_seed(0)
+    inputs = torch.randn(2, 4, DEPTH)
+    for make in (
+        lambda: unspool.RNN(unspool.GRUCell(UNITS, input_size=DEPTH), return_states="all"),
+        lambda: unspool.Stack([unspool.GRUCell(UNITS, input_size=DEPTH)]),
+        lambda: unspool.nn.GRU(DEPTH, UNITS, batch_first=True),
+    ):
+        alone, sharded = make(), make()
+        sharded.load_state_dict(alone.state_dict())
+        fully_shard(sharded)
+        for layer in (alone, sharded):
+            outputs, *_ = layer(inputs)
+            outputs += 1
+            outputs.square().sum().backward()
+        for one, other in zip(alone.parameters(), sharded.parameters(), strict=True):
+            torch.testing.assert_close(whole(other.grad), one.grad)
+
+
 OTHERS = [
     an_explanation_gathers_nothing,
     a_sharded_cell_shares_the_plan_of_a_whole_one,
@@ -313,6 +333,7 @@ OTHERS = [
     hooks_of_the_users_still_see_every_step,
     what_is_not_built_is_refused,
     teacher_forcing_runs_through_a_sharded_cell,
+    what_a_sharded_layer_returns_may_be_changed_in_place,
 ]
 
 

@@ -14,6 +14,8 @@ from tests.comparison import plain_loop, results, wanting_gradients
 from tests.emitting import assert_compiled, assert_equals_interpreter, interpreter
 from unspool import Checkpoint, Keep, Recompute, RNNCell, dynamic_rnn
 from unspool.engine import Options, Request
+from unspool.engine.emit.cpp.loop import row_by_row
+from unspool.engine.ir.program import Value
 from unspool.engine.reasons import Code, Reason
 from unspool.engine.run import prepare
 
@@ -207,6 +209,40 @@ def test_outputs_may_be_the_same() -> None:
     found = check(Twice())
     assert torch.equal(found["outputs 0"], found["outputs 1"])
     assert torch.equal(found["outputs 0"][:, :-1], found["outputs 2"][:, 1:])
+
+
+WIDER: dict[str, Callable[[Tensor], Tensor]] = {
+    "columns": lambda x: torch.cat([x, torch.full_like(x, torch.nan)], 2)[..., :UNITS],
+    "steps": lambda x: torch.stack([x, torch.full_like(x, torch.nan)], 1).flatten(0, 1)[::2],
+    "one row": lambda x: x[:1, :1].expand_as(x),
+    "columns of one step": lambda x: torch.cat([x, x], 2)[:1, :, UNITS:].expand_as(x),
+}
+"""Rows as parts of something wider, and the same rows again and again."""
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_rows_may_be_part_of_something_wider(name: str) -> None:
+    """Inputs, and gradients of outputs: the same numbers as from rows one after another."""
+    torch.manual_seed(0)
+    cell = Step(lambda own, x, h: torch.tanh(x @ own.w + h * own.b))
+    rows, gradient = (WIDER[name](torch.randn(STEPS, 3, UNITS, dtype=torch.float64)) for _ in range(2))
+
+    def trained(x: Tensor, d: Tensor) -> list[Tensor]:
+        x = x.detach().requires_grad_()
+        outputs, state = dynamic_rnn(cell, x, time_major=True)
+        return [outputs, state, *torch.autograd.grad(outputs, [x, cell.w, cell.b], d)]
+
+    for one, other in zip(trained(rows, gradient), trained(rows.contiguous(), gradient.contiguous()), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("name", "copied"), [("columns", False), ("one row", False), ("turned", True)])
+def test_rows_are_copied_only_if_they_have_to_be(name: str, copied: bool) -> None:
+    x = torch.randn(STEPS, 3, UNITS)
+    rows = x.transpose(0, 2).flatten(1).t() if name == "turned" else WIDER[name](x).flatten(0, 1)
+    found = row_by_row(rows, Value("x", (UNITS,), torch.float32, axis=0))
+    assert (found.data_ptr() != rows.data_ptr()) == copied
+    assert torch.equal(found, rows)
 
 
 class Largest(RNNCell):

@@ -51,7 +51,7 @@ def first_rows(counts: list[int], threads: int) -> list[int]:
     given, starts = array("q", counts), array("q", accumulate(counts, initial=0))
     emitted = array("q", [firsts.buffer_info()[0]])
     needs = Needs(block=24, products=8, other_work=1 << 20, emitted_count=1, emitted_bytes=row_bytes.buffer_info()[0])
-    places = [each.buffer_info()[0] for each in (given, starts, none, none, emitted, none, none, none)]
+    places = [each.buffer_info()[0] for each in (given, starts, none, none, emitted, none, none, none, none)]
     chunk = array("q", [len(counts), 0, counts[0], *places])
     Runtime.get().run(steps, chunk.buffer_info()[0], needs)
     return list(firsts)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from unspool.structure import Structure, flatten, unflatten_as
+from unspool.structure import Structure, flatten, map_tensors, unflatten_as
 
 if TYPE_CHECKING:  # cells are built without the engine
     from unspool.engine.request import Request
@@ -112,6 +112,16 @@ def check_not_wrapped(module: nn.Module) -> None:
                 if _is_wrapped(each) and any(part is module for part in each.modules()):
                     raise _unbuilt(module, each)
         frame = frame.f_back
+
+
+def without_views(module: nn.Module, results: Any) -> Any:
+    """What `module` returns, with copies of views if it is sharded.
+
+    The gathering of shards for backward hangs on what it returns, and a change in place would take that from a view.
+    """
+    if not _may_be_wrapped() or not _is_sharded(module):
+        return results
+    return map_tensors(lambda leaf: leaf if leaf._base is None else leaf.clone(), results)
 
 
 # -- what is wrapped --------------------------------------------------------------------------------------------------

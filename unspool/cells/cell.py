@@ -70,6 +70,9 @@ class RNNCell(Buildable):
         self.name = name or snake_case(type(self).__name__)
 
     def __getattr__(self, name: str) -> Any:
+        modules = vars(self).get("_modules", ())
+        if name in modules:  # which is what wrappers ask for, again and again
+            return modules[name]
         # Not properties, so that a subclass may assign them, yet a cell without them says so.
         if name in ("state_size", "output_size") and not hasattr(type(self), name):
             raise NotImplementedError(f"{type(self).__name__} must define {name}: set it in __init__")

@@ -29,6 +29,7 @@ from unspool.loops.packed import Sorted
 from unspool.loops.step_index import StepIndex
 from unspool.sizes import UNKNOWN
 from unspool.structure import flatten, map_structure, map_tensors
+from unspool.wrapped import without_views
 
 
 class RNN(nn.Module):
@@ -126,13 +127,13 @@ class RNN(nn.Module):
         """
         plain = lengths is None and resets is None and self.detach_every is None
         if plain and isinstance(x, PackedSequence) and Sorted.serves(x):
-            return self._forward_packed(Rows(x), state)
+            return without_views(self, self._forward_packed(Rows(x), state))
         batch, cells, inputs, starts = self._given(x, state, lengths, resets)
         run: Any = bidirectional_dynamic_rnn if self.bidirectional else dynamic_rnn
         outputs, finals = run(*cells, inputs, batch.lengths, *starts, **self._options)
         if not self.bidirectional:
             outputs, finals = [outputs], [finals]
-        return self._returned(outputs, finals, batch)
+        return without_views(self, self._returned(outputs, finals, batch))
 
     def _forward_packed(self, batch: Rows, state: Any) -> Any:
         """Runs the cells over packed rows as they are, without padding."""
@@ -141,7 +142,9 @@ class RNN(nn.Module):
             batch.sorted.run(self._running(k, False), start, options, backwards=bool(k), name=name)
             for k, (start, name) in enumerate(zip(self._starts(state, batch), self._directions, strict=True))
         ]
-        return self._returned([outputs for outputs, _ in each], [final for _, final in each], batch)
+        return without_views(
+            self, self._returned([outputs for outputs, _ in each], [final for _, final in each], batch)
+        )
 
     def explain(self, x: Any, state: Any = None, lengths: Any = None, *, resets: Any = None) -> Explanation:
         """Says how the layer would run the same arguments, without running them; the first direction of two.
@@ -247,7 +250,7 @@ class RNN(nn.Module):
         """The batch, and what a loop over it is given: the cell of each direction, inputs, and where they start."""
         batch = as_batch(x, lengths, self.batch_first)
         flags = None if resets is None else as_flags(resets, batch, self.bidirectional)
-        inputs = batch.inputs if flags is None else (batch.inputs, flags)
+        inputs = batch.inputs if flags is None else (batch.inputs, *flags)
         inputs = inputs if self.detach_every is None else (inputs, StepIndex())
         starts = self._starts(state, batch)
         return batch, [self._running(k, flags is not None) for k in range(len(starts))], inputs, starts

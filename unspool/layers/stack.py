@@ -13,6 +13,7 @@ from unspool.flags import check_flag
 from unspool.layers.rnn import RNN
 from unspool.layers.states import as_states
 from unspool.structure import Structure, describe, map_tensors
+from unspool.wrapped import without_views
 
 
 class Stack(nn.Module):
@@ -82,7 +83,7 @@ class Stack(nn.Module):
         for k, (layer, start) in enumerate(zip(self._layers, as_states(state, len(self.layers), "layer"), strict=True)):
             x, final = layer(self._dropped(x) if k else x, start, lengths, resets=resets)
             states.append(final)
-        return x, tuple(states)
+        return without_views(self, (x, tuple(states)))
 
     def step(self, x: Structure, state: Structure = None) -> tuple[Structure, tuple[Structure, ...]]:
         """One step of all layers, for streams."""

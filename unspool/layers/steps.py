@@ -1,6 +1,6 @@
 """Steps around a cell's step, for what a layer does at every step: all inside the loop that the engine compiles.
 
-What such a step reads besides stands beside the inputs of its cell, as `(inputs, other)`.
+What such a step reads besides stands beside the inputs of its cell, as `(inputs, other, ...)`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Resetting(_Beside):
 
     def forward(self, inputs: Structure, state: Structure) -> tuple[Structure, Structure]:
         """One step, from where each row is or from the start."""
-        given, flags = inputs
+        given, *flags = inputs
         flag = flags[self.direction]
         start = map_structure(torch.zeros_like, state) if self.start is None else self.start.rows_like(state)
         return self.cell(given, map_structure(lambda old, new: torch.where(_each(flag, old), new, old), state, start))

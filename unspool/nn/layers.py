@@ -16,6 +16,7 @@ from unspool.loops.packed import Full, Packed
 from unspool.nn.steps import STEPS, Step
 from unspool.structure import Structure, flatten, map_structure
 from unspool.tracers import differentiator, has_values, onlooker
+from unspool.wrapped import without_views
 
 COMPILED = (torch.float32, torch.float64)
 """What the engine compiles for a CPU. Other dtypes and devices have kernels of their vendors, which torch calls."""
@@ -32,7 +33,9 @@ class _OnEngine(nn.RNNBase):
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The outputs and the final states, as torch's module returns them."""
         # Dynamo knows the answer: an exporter traces torch's module, `torch.compile` calls the loops as they are.
-        return super().forward(input, hx) if torch.compiler.is_exporting() else self._forward(input, hx)
+        if torch.compiler.is_exporting():
+            return super().forward(input, hx)
+        return without_views(self, self._forward(input, hx))
 
     @called_as_it_is
     def _forward(self, input: Any, hx: Any) -> Any:

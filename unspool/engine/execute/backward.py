@@ -153,6 +153,6 @@ class Backward:
 
 
 def _no_rows(node: fx.Node, rows: int) -> Tensor:
-    """The gradient of an output that nobody used: zeros that take no memory."""
+    """The gradient of an output that nobody used: one row of zeros for all."""
     row, dtype = row_of(node)
-    return torch.zeros((), dtype=dtype, device=node.meta["val"].device).expand(rows, *row)
+    return torch.zeros((1, *row), dtype=dtype, device=node.meta["val"].device).expand(rows, *row)

@@ -59,7 +59,6 @@ class Compiled:
         self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
         self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
         self._nowhere = [None] * len(self._emitted)
-        self._axes = [each.axis for each in core.streamed]
         self._moved = any(each.axis for each in self._emitted)
         self._matrices = [_part_of(each, core) for each in printer.matrices]
         self._searched = [_part_of(each, core) for each in printer.searched]
@@ -105,10 +104,8 @@ class Compiled:
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
         counts = chunk.counts
-        given = [
-            each.contiguous() if axis == 0 else each.movedim(axis, 0).contiguous()
-            for each, axis in zip(chunk.streamed, self._axes, strict=True)
-        ]
+        given = list(map(row_by_row, chunk.streamed, self.core.streamed))
+        apart = array("q", [each.stride(0) * like.times for each, like in zip(given, self.core.streamed, strict=True)])
         state = [
             each.clone(memory_format=torch.contiguous_format) if changed and not chunk.owned else each.contiguous()
             for each, changed in zip(chunk.carried, self._changed, strict=True)
@@ -125,7 +122,8 @@ class Compiled:
         numbers = [counts.as_array.buffer_info()[0], counts.starts.buffer_info()[0]]
         first, _ = pointers.buffer_info()
         places = [first + offset for offset in self._offsets]
-        told = array("q", [len(counts), chunk.reverse, counts[0], *numbers, *places, fault.buffer_info()[0]])
+        ends = [each.buffer_info()[0] for each in (fault, apart)]
+        told = array("q", [len(counts), chunk.reverse, counts[0], *numbers, *places, *ends])
         Runtime.get().run(self._steps, told.buffer_info()[0], self._needs)
         if fault[0]:
             raise IndexError(f"index {fault[1]} is out of bounds for dimension {fault[2]} with size {fault[3]}")
@@ -138,6 +136,13 @@ class Compiled:
         for each, like in zip(summed, self._totals, strict=True):
             emitted.append((each[0] if len(each) == 1 else each.sum(0)).to(like.dtype))
         return state, [emitted[k] for k in self._order]
+
+
+def row_by_row(tensor: Tensor, like: Value) -> Tensor:
+    """A streamed value whose rows are in front, and lie in memory as they are; if need be, a copy."""
+    tensor = tensor.movedim(like.axis, 0) if like.axis else tensor
+    whole = tensor.is_contiguous() or (like.times == 1 and len(tensor) and tensor[0].is_contiguous())
+    return tensor if whole else tensor.contiguous()
 
 
 def _emit(core: Core, sums: Sequence[Instruction], *, rounds: bool) -> tuple[Printer, set[int], list[bool], Needs]:

@@ -14,7 +14,8 @@ struct Fault {
   int64_t index, axis, size;
 };
 
-// One chunk of steps. Rows are contiguous; streamed and emitted values have those of all steps one after another.
+// One chunk of steps. What a row has lies side by side; streamed and emitted values have the rows of all steps one after
+// another.
 struct Chunk {
   int64_t steps;
   int64_t reverse;             // whether to run from the last step to the first
@@ -27,6 +28,7 @@ struct Chunk {
   void* const* carried;        // taken over and handed on, in place
   void* const* summed;         // sums over rows, zero at first: a row for each worker
   Fault* fault;                // the first index that was out of range
+  const int64_t* apart;        // how many elements apart the rows of each streamed value are; 0 if there is but one
 };
 
 // Writes down the first fault; any worker may have it.

@@ -189,7 +189,7 @@ class Printer:
             Place.STREAMED: "(start + worker.first)",
             Place.EMITTED: f"({_seen(buffer)}start + worker.first)",
         }[buffer.place]
-        return f"{self._base(buffer)} + {first} * {buffer.size}{offset}", str(buffer.size)
+        return f"{self._base(buffer)} + {first} * {_apart(buffer)}{offset}", _apart(buffer)
 
     def _row_of(self, given: Ref) -> str:
         """Where the q-th of a worker's rows is."""
@@ -235,7 +235,7 @@ class Printer:
             Place.SHARED: "",
             Place.SUMMED: "",
             Place.CARRIED: f" + row * {buffer.size}",
-            Place.STREAMED: f" + (start + row) * {buffer.size}",
+            Place.STREAMED: f" + (start + row) * {_apart(buffer)}",
             Place.EMITTED: f" + ({_seen(buffer)}start + row) * {buffer.size}",
         }[buffer.place]
         const = "const " if buffer.place in (Place.SHARED, Place.STREAMED) else ""
@@ -251,6 +251,11 @@ def _title(product: Product) -> str:
 def _titled(product: Product, what: str) -> str:
     about = f"{product.target.buffer.name}: {what}"
     return comment(f"{about}  | {product.source}" if product.source else about)
+
+
+def _apart(buffer: Buffer) -> str:
+    """How far apart the rows of a value are: those of a streamed one may be part of something wider."""
+    return f"chunk.apart[{buffer.index}]" if buffer.place is Place.STREAMED else str(buffer.size)
 
 
 def _seen(emitted: Buffer) -> str:
