@@ -143,11 +143,26 @@ def _weights(cell: Any, tensors: list[Tensor]) -> tuple[str, ...]:
     """The names of a cell's weights, which are put with the tensors."""
     if not isinstance(cell, nn.Module):
         return ()
-    for module in cell.modules():
-        getattr(module, "built", True)  # so that Dynamo traces anew when it is
-    weights = {**dict(cell.named_parameters()), **dict(cell.named_buffers())}
-    tensors.extend(weights.values())
-    return tuple(weights)
+    names: list[str] = []
+    _collect(cell, "", names, tensors)
+    return tuple(names)
+
+
+def _collect(module: nn.Module, path: str, names: list[str], tensors: list[Tensor]) -> None:
+    """Puts the weights of a module, and of all in it, with the tensors, each once.
+
+    As `named_parameters` and `named_buffers` do, of which Dynamo would guard the code, class by class, at every call.
+    """
+    own: Any = module
+    own.__dict__.get("built")  # so that Dynamo traces anew when it is
+    for kept in (own._parameters, own._buffers):
+        for name, weight in kept.items():
+            if weight is not None and not any(weight is each for each in tensors):
+                names.append(path + name)
+                tensors.append(weight)
+    for name, child in own._modules.items():
+        if child is not None:
+            _collect(child, f"{path}{name}.", names, tensors)
 
 
 def _as_lengths(name: str, value: Any) -> Any:

@@ -21,21 +21,20 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
+from unspool.dynamo.recording import Recording
+
 TOKEN = torch.int64
 """The dtype of a token: one number, on the CPU."""
 
 
 class Residuals(bytearray):
-    """The autograd graph of a call of a loop, less its operands and results."""
+    """What a backward pass needs besides operands and results."""
 
     _alive: weakref.WeakValueDictionary[int, Residuals] = weakref.WeakValueDictionary()
 
-    def __init__(self, operands: Sequence[Tensor]) -> None:
+    def __init__(self) -> None:
         super().__init__(struct.pack("q", id(self)))
         self._alive[id(self)] = self
-        self._lent = _Lent(operands)
-        self._edges: list[Any] = []
-        self._sources: list[Tensor] = []
 
     @classmethod
     def of(cls, token: Tensor) -> Residuals:
@@ -45,6 +44,26 @@ class Residuals(bytearray):
     def token(self) -> Tensor:
         """The tensor that keeps them alive."""
         return torch.frombuffer(self, dtype=TOKEN)
+
+    def gradients(
+        self,
+        operands: Sequence[Tensor],
+        results: Sequence[Tensor],
+        gradients: Sequence[Tensor | None],
+        wanted: Sequence[bool],
+    ) -> list[Tensor | None]:
+        """Gradients of the operands that want them, which are given again, as the results are."""
+        raise NotImplementedError
+
+
+class Recorded(Residuals):
+    """The autograd graph of a call of a loop, less its operands and results."""
+
+    def __init__(self, operands: Sequence[Tensor]) -> None:
+        super().__init__()
+        self._lent = _Lent(operands)
+        self._edges: list[Any] = []
+        self._sources: list[Tensor] = []
 
     def keeping(self) -> saved_tensors_hooks:
         """Where the loop has to run."""
@@ -62,14 +81,15 @@ class Residuals(bytearray):
         operands: Sequence[Tensor],
         results: Sequence[Tensor],
         gradients: Sequence[Tensor | None],
+        wanted: Sequence[bool],
     ) -> list[Tensor | None]:
-        """Gradients of the sources of the loop, given its operands and results again."""
+        """Gradients of the sources of the loop: the operands that want them."""
         sources = self._sources
         first = {id(each): number for number, each in reversed(list(enumerate(sources)))}
         ends = [(e, d) for e, d in zip(self._edges, gradients, strict=True) if e is not None and d is not None]
         if not ends:
             return [None] * len(sources)
-        with self._lent.again([*operands, *results]):
+        with Recording(), self._lent.again([*operands, *results]):
             found = torch.autograd.grad(
                 [edge for edge, _ in ends], sources, [d for _, d in ends], retain_graph=True, allow_unused=True
             )

@@ -22,7 +22,7 @@ from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.memory.policies import default_memory
 from unspool.engine.plans.cache import plan_of
 from unspool.engine.plans.fast_path import Ready
-from unspool.engine.reasons import CannotPlanError, Code
+from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.request import Request
 from unspool.engine.trace.gradient_reach import bits
 from unspool.structure import Structure, flatten, map_structure, map_tensors, unflatten_as
@@ -111,11 +111,16 @@ def _check_values(request: Request, call: Call) -> None:
 
 def _say_interpreted(cell: Any, call: Call) -> bool:
     """Whether it is, and somebody was told."""
-    phases = [each for each in (call.schedule.forward, call.schedule.adjoint) if each is not None]
-    reasons = [each for each in (phase.slowed_by(call.emitter) for phase in phases) if each is not None]
+    reasons = slowed_by(call)
     for reason in reasons:
         fall_back(cell, "is interpreted, not compiled", reason)
     return bool(reasons)
+
+
+def slowed_by(call: Call) -> list[Reason]:
+    """Why phases of a call are interpreted although there is a compiler; nothing if none is."""
+    phases = [each for each in (call.schedule.forward, call.schedule.adjoint) if each is not None]
+    return [each for each in (phase.slowed_by(call.emitter) for phase in phases) if each is not None]
 
 
 def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor]]:

@@ -1,0 +1,252 @@
+"""A site's loop by its plan alone: forward pass and adjoint are called as they are, without autograd in the operation.
+
+That is so where the loop is one call of the engine on the site's operands: what it starts from has no history, and
+nothing is done when a sequence begins. Of a call like one before, only the guard is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unspool.dynamo.beginnings import does_nothing, is_zero
+from unspool.dynamo.layouts import in_own_memory, separate
+from unspool.dynamo.recording import Recording
+from unspool.dynamo.residuals import Residuals
+from unspool.dynamo.site import Site, fill
+from unspool.engine.emit.registry import asked
+from unspool.engine.execute.backward import Backward
+from unspool.engine.execute.call import Call
+from unspool.engine.execute.forward import forward
+from unspool.engine.execute.random_state import RandomState
+from unspool.engine.memory.residual_store import ResidualStore
+from unspool.engine.plans.cache import latest_call
+from unspool.engine.plans.checks import check_circumstances
+from unspool.engine.plans.fast_path import Latest
+from unspool.engine.reasons import CannotPlanError
+from unspool.engine.run import prepare, slowed_by
+from unspool.engine.trace.gradient_reach import bits
+from unspool.loops.arguments import Sequences, as_sequences, as_state, scope_name
+from unspool.loops.dynamic import dynamic_rnn
+from unspool.profiling import profiled
+from unspool.structure import flatten, unflatten_as
+from unspool.wrapped import is_wrapped
+
+MOST = 64
+"""How many calls a site remembers: sequences of many lengths look like no other."""
+
+
+class Planned(NamedTuple):
+    """The one call of the engine that a site's loop is.
+
+    Args:
+        call: the call, without its replay, which would keep the cell alive.
+        tensors: its operands.
+        sources: which of the site's operands each of these is; None for those that are none.
+        inputs: which of these are inputs, from where to where.
+        order: its results, by number, in the order of the site's.
+    """
+
+    call: Call
+    tensors: Sequence[Any]
+    sources: Sequence[int | None]
+    inputs: range
+    order: Sequence[int]
+
+    def without_operands(self) -> Planned:
+        """The same with only those tensors that are no operands of the site."""
+        each = zip(self.tensors, self.sources, strict=True)
+        return self._replace(tensors=[own if source is None else None for own, source in each])
+
+
+class Remembered(NamedTuple):
+    """A call for others like it, as long as its guard holds.
+
+    Args:
+        latest: the guard, and where it lists the weights.
+        how: what else it depends on.
+        planned: the call; of its tensors, only those that are no operands of the site.
+        starts: whether the cell makes the initial state at every call.
+    """
+
+    latest: Latest
+    how: Hashable
+    planned: Planned
+    starts: bool
+
+
+def plan(at: Site, operands: Sequence[Tensor], wanted: Sequence[bool]) -> Planned | None:
+    """The call of the engine that a site's loop is on these operands; None if it is not that simple."""
+    if at.loop is not dynamic_rnn:
+        return None
+    cell, key = at.cells[0](), tuple([each.shape for each in operands[at.weights :]])
+    remembered: Remembered | None = at.remembered.get(key)
+    try:
+        check_circumstances(operands[-1].device)
+        if remembered is not None and (found := _again(at, cell, operands, remembered)) is not None:
+            return found
+        if not at.is_as_recorded(operands) or not does_nothing(cell) or is_wrapped(cell):
+            return None
+        return _prepared(at, cell, operands, wanted, key)
+    except CannotPlanError:  # the loop says why
+        return None
+
+
+def run(at: Site, planned: Planned, operands: Sequence[Tensor]) -> tuple[list[Tensor], Kept]:
+    """The site's results, and what its backward pass needs besides operands and results.
+
+    Raises:
+        IndexError, RuntimeError, ValueError: as the plan does; no number has been drawn then.
+    """
+    call = planned.call
+    store = ResidualStore(call.layout.device if call.swap else None)
+    random = RandomState(call.layout.device) if call.plan.is_random else None
+    try:
+        with torch.no_grad(), profiled(call.scope):
+            made = forward(call, planned.tensors, None if call.memory is None else store)
+    except (IndexError, RuntimeError, ValueError):
+        if random is not None:
+            random.restore()
+        raise
+    at.ran, turned = call.plan, at.turned
+    results = separate([made[k].contiguous() for k in planned.order], planned.tensors)
+    saved = in_own_memory(store.saved(), [*operands, *results])
+    results[:turned] = [each.transpose(0, 1) for each in results[:turned]]
+    return results, Kept(planned, turned, store.lengths, saved)
+
+
+class Kept(Residuals):
+    """What the adjoint of a plan needs of the forward pass, less operands and results of the operation.
+
+    Args:
+        planned: the call.
+        turned: how many of the site's results, the first ones, have time as their second axis; inputs then have too.
+        lengths, saved: the contents of a `ResidualStore`.
+    """
+
+    def __init__(self, planned: Planned, turned: int, lengths: Sequence[int], saved: Sequence[Tensor]) -> None:
+        super().__init__()
+        self._planned, self._turned = planned.without_operands(), turned
+        self._lengths, self._saved = lengths, saved
+
+    def gradients(
+        self,
+        operands: Sequence[Tensor],
+        results: Sequence[Tensor],
+        gradients: Sequence[Tensor | None],
+        wanted: Sequence[bool],
+    ) -> list[Tensor | None]:
+        """Gradients of the operands, given again with the results, that want them."""
+        (call, own, sources, inputs, order), turned = self._planned, self._turned
+        inputs = inputs if turned else range(0)
+        arrived: list[Tensor | None] = [None] * len(order)
+        for place, (k, d) in enumerate(zip(order, gradients, strict=True)):
+            arrived[k] = d.transpose(0, 1) if d is not None and place < turned else d
+        reached = call.plan.reach.sources(call.layout, bits(d is not None for d in arrived))
+        needed = [s is not None and wanted[s] and bool(reached >> k & 1) for k, s in enumerate(sources)]
+        found: list[Tensor | None] = [None] * len(operands)
+        if call.memory is None or not any(needed):
+            return [None for want in wanted if want]
+        tensors = _with_operands(own, sources, operands, inputs)
+        made = {k: results[order.index(k)] for k in call.schedule.used_outputs}
+        outputs = {k: each.transpose(0, 1) if turned else each for k, each in made.items()}
+        store = ResidualStore.reading(self._lengths, self._saved, call.layout.device if call.swap else None)
+        for k, d in enumerate(Backward(call, tensors, outputs, store, arrived, needed).run()):
+            source = sources[k]
+            if d is not None and source is not None:
+                d = d.transpose(0, 1) if k in inputs else d
+                before = found[source]
+                found[source] = d if before is None else before + d
+        return [d for d, want in zip(found, wanted, strict=True) if want]
+
+
+def _again(at: Site, cell: Any, operands: Sequence[Tensor], remembered: Remembered) -> Planned | None:
+    """A call that is remembered, with the tensors of this one; None if something else has changed than their values."""
+    latest, how, planned, starts = remembered
+    call, own, sources, inputs, _ = planned
+    if _how() != how:
+        return None
+    listed = latest.guard.check(cell)
+    if listed is None:
+        return None
+    own = list(own)
+    for k, (probe, place) in enumerate(latest.weights.values()):
+        source, own[k] = sources[k], listed[probe][place]
+        if source is not None and operands[source] is not own[k]:
+            return None
+    tensors = _with_operands(own, sources, operands, inputs if at.time_axis else range(0))
+    if starts:
+        rows, leaves = call.layout.batch_size, tensors[inputs.start : inputs.stop]
+        with Recording():
+            state = flatten(as_state(cell, None, at.options["dtype"], rows, leaves, "initial_state"))
+        if any(each.requires_grad for each in state):
+            return None
+        tensors[inputs.stop :] = state
+    return planned._replace(tensors=tensors)
+
+
+def _prepared(at: Site, cell: Any, operands: Sequence[Tensor], wanted: Sequence[bool], key: Hashable) -> Planned | None:
+    with Recording(any(wanted)):
+        each = zip(operands, wanted, strict=True)
+        given = [one if one.requires_grad == want else one.detach().requires_grad_(want) for one, want in each]
+        arguments = {name: fill(each, given, [cell]) for name, each in at.arguments.items()}
+        options = {name: each for name, each in at.options.items() if name != "scope"}
+        sequences = as_sequences(**arguments, **options)
+        if sequences.axes != 0:
+            return None
+        call, tensors = prepare(sequences, scope_name(at.options["scope"], "rnn"))
+    trace = call.plan.trace
+    if call.plan.unchecked or trace.row_buffers or slowed_by(call):
+        return None
+    starts = arguments["initial_state"] is None
+    numbers = {id(each): number for number, each in reversed(list(enumerate(given)))}
+    leaves = [*tensors[: len(trace.weights)], *flatten(arguments["inputs"]), *flatten(arguments["initial_state"])]
+    sources = [numbers.get(id(each)) for each in leaves[: -1 if starts else None]]
+    sources += [None] * (len(tensors) - len(sources))
+    if any(source is None and each.requires_grad for each, source in zip(tensors, sources, strict=True)):
+        return None
+    inputs = range(len(trace.weights), len(trace.weights) + len(trace.inputs))
+    planned = Planned(call._replace(replay=None), tensors, sources, inputs, _order(at, call, sequences))
+    latest = latest_call(cell)
+    # Once the plan has run, no compiler is at work any more that could fail.
+    ran = latest is not None and latest.plan is call.plan and at.ran is call.plan
+    if latest is not None and ran and _is_decided(sequences, planned) and len(at.remembered) < MOST:
+        at.remembered[key] = Remembered(latest, _how(), planned.without_operands(), starts and not is_zero(cell))
+    return planned
+
+
+def _is_decided(sequences: Sequences, planned: Planned) -> bool:
+    """Whether no value decides how a call runs: of lengths, of numbers that are drawn, of what was computed before."""
+    plan = planned.call.plan
+    if sequences.lengths is not None or sequences.owner is not None or plan.is_random or plan.decided_by:
+        return False
+    return all(each.grad_fn is None for each in planned.tensors[: planned.inputs.start])
+
+
+def _order(at: Site, call: Call, sequences: Sequences) -> list[int]:
+    """The results of a call, by number, in the order of the site's."""
+    outputs = call.plan.trace.output_kind
+    first = len(outputs.leaves)
+    marks = [torch.empty(0) for _ in range(first + len(flatten(sequences.state)))]
+    numbers = {id(mark): number for number, mark in enumerate(marks)}
+    found = at.results((outputs.unflatten(marks[:first]), unflatten_as(sequences.state, marks[first:])))
+    return [numbers[id(mark)] for mark in found]
+
+
+def _with_operands(
+    own: Sequence[Any], sources: Sequence[int | None], operands: Sequence[Tensor], turned: range
+) -> list[Tensor]:
+    """The operands of a call: its own, and the site's, some of which are turned to have time first."""
+    found = [each if source is None else operands[source] for each, source in zip(own, sources, strict=True)]
+    for k in turned:
+        if sources[k] is not None:
+            found[k] = found[k].transpose(0, 1)
+    return found
+
+
+def _how() -> Hashable:
+    """What a call depends on that neither Dynamo nor the guard of a plan looks at."""
+    return torch.is_inference_mode_enabled(), asked()
