@@ -7,6 +7,7 @@ nothing is done when a sequence begins. Of a call like one before, only the guar
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -44,22 +45,26 @@ class Planned(NamedTuple):
 
     Args:
         call: the call, without its replay, which would keep the cell alive.
-        tensors: its operands.
-        sources: which of the site's operands each of these is; None for those that are none.
-        inputs: which of these are inputs, from where to where.
+        sources: which of the site's operands each of its operands is; None for those that are none.
+        own: those that are none; None for the others.
+        inputs: which of its operands are inputs, from where to where.
         order: its results, by number, in the order of the site's.
     """
 
     call: Call
-    tensors: Sequence[Any]
     sources: Sequence[int | None]
+    own: Sequence[Tensor | None]
     inputs: range
     order: Sequence[int]
 
-    def without_operands(self) -> Planned:
-        """The same with only those tensors that are no operands of the site."""
-        each = zip(self.tensors, self.sources, strict=True)
-        return self._replace(tensors=[own if source is None else None for own, source in each])
+    def tensors(self, operands: Sequence[Tensor], turned: int) -> list[Any]:
+        """The operands of the call; where the site's have time as their second axis, `turned`, it is the first."""
+        each = zip(self.own, self.sources, strict=True)
+        found: list[Any] = [own if source is None else operands[source] for own, source in each]
+        if turned:
+            for k in self.inputs:
+                found[k] = found[k] if self.sources[k] is None else found[k].transpose(0, 1)
+        return found
 
 
 class Remembered(NamedTuple):
@@ -68,7 +73,7 @@ class Remembered(NamedTuple):
     Args:
         latest: the guard, and where it lists the weights.
         how: what else it depends on.
-        planned: the call; of its tensors, only those that are no operands of the site.
+        planned: the call.
         starts: whether the cell makes the initial state at every call.
     """
 
@@ -78,8 +83,8 @@ class Remembered(NamedTuple):
     starts: bool
 
 
-def plan(at: Site, operands: Sequence[Tensor], wanted: Sequence[bool]) -> Planned | None:
-    """The call of the engine that a site's loop is on these operands; None if it is not that simple."""
+def plan(at: Site, operands: Sequence[Tensor], wanted: Sequence[bool]) -> tuple[Planned, list[Any]] | None:
+    """The call of the engine that a site's loop is, and its operands; None if the loop is more than that."""
     if at.loop is not dynamic_rnn:
         return None
     cell, key = at.cells[0](), tuple([each.shape for each in operands[at.weights :]])
@@ -95,7 +100,7 @@ def plan(at: Site, operands: Sequence[Tensor], wanted: Sequence[bool]) -> Planne
         return None
 
 
-def run(at: Site, planned: Planned, operands: Sequence[Tensor]) -> tuple[list[Tensor], Kept]:
+def run(at: Site, planned: Planned, tensors: Sequence[Tensor], operands: Sequence[Tensor]) -> tuple[list[Tensor], Kept]:
     """The site's results, and what its backward pass needs besides operands and results.
 
     Raises:
@@ -105,14 +110,14 @@ def run(at: Site, planned: Planned, operands: Sequence[Tensor]) -> tuple[list[Te
     store = ResidualStore(call.layout.device if call.swap else None)
     random = RandomState(call.layout.device) if call.plan.is_random else None
     try:
-        with torch.no_grad(), profiled(call.scope):
-            made = forward(call, planned.tensors, None if call.memory is None else store)
+        with torch.no_grad() if torch.is_grad_enabled() else nullcontext(), profiled(call.scope):
+            made = forward(call, tensors, None if call.memory is None else store)
     except (IndexError, RuntimeError, ValueError):
         if random is not None:
             random.restore()
         raise
     at.ran, turned = call.plan, at.turned
-    results = separate([made[k].contiguous() for k in planned.order], planned.tensors)
+    results = separate([made[k].contiguous() for k in planned.order], tensors)
     saved = in_own_memory(store.saved(), [*operands, *results])
     results[:turned] = [each.transpose(0, 1) for each in results[:turned]]
     return results, Kept(planned, turned, store.lengths, saved)
@@ -129,7 +134,7 @@ class Kept(Residuals):
 
     def __init__(self, planned: Planned, turned: int, lengths: Sequence[int], saved: Sequence[Tensor]) -> None:
         super().__init__()
-        self._planned, self._turned = planned.without_operands(), turned
+        self._planned, self._turned = planned, turned
         self._lengths, self._saved = lengths, saved
 
     def gradients(
@@ -140,55 +145,53 @@ class Kept(Residuals):
         wanted: Sequence[bool],
     ) -> list[Tensor | None]:
         """Gradients of the operands, given again with the results, that want them."""
-        (call, own, sources, inputs, order), turned = self._planned, self._turned
-        inputs = inputs if turned else range(0)
+        planned, turned = self._planned, self._turned
+        call, sources, order = planned.call, planned.sources, planned.order
         arrived: list[Tensor | None] = [None] * len(order)
         for place, (k, d) in enumerate(zip(order, gradients, strict=True)):
             arrived[k] = d.transpose(0, 1) if d is not None and place < turned else d
-        reached = call.plan.reach.sources(call.layout, bits(d is not None for d in arrived))
+        reached = call.plan.reach.sources(call.layout, bits([d is not None for d in arrived]))
         needed = [s is not None and wanted[s] and bool(reached >> k & 1) for k, s in enumerate(sources)]
         found: list[Tensor | None] = [None] * len(operands)
-        if call.memory is None or not any(needed):
-            return [None for want in wanted if want]
-        tensors = _with_operands(own, sources, operands, inputs)
-        made = {k: results[order.index(k)] for k in call.schedule.used_outputs}
-        outputs = {k: each.transpose(0, 1) if turned else each for k, each in made.items()}
-        store = ResidualStore.reading(self._lengths, self._saved, call.layout.device if call.swap else None)
-        for k, d in enumerate(Backward(call, tensors, outputs, store, arrived, needed).run()):
-            source = sources[k]
-            if d is not None and source is not None:
-                d = d.transpose(0, 1) if k in inputs else d
-                before = found[source]
-                found[source] = d if before is None else before + d
+        if call.memory is not None and any(needed):
+            made = {k: results[order.index(k)] for k in call.schedule.used_outputs}
+            outputs = {k: each.transpose(0, 1) if turned else each for k, each in made.items()}
+            store = ResidualStore.reading(self._lengths, self._saved, call.layout.device if call.swap else None)
+            tensors = planned.tensors(operands, turned)
+            for k, d in enumerate(Backward(call, tensors, outputs, store, arrived, needed).run()):
+                source = sources[k]
+                if d is not None and source is not None:
+                    d = d.transpose(0, 1) if turned and k in planned.inputs else d
+                    before = found[source]
+                    found[source] = d if before is None else before + d
         return [d for d, want in zip(found, wanted, strict=True) if want]
 
 
-def _again(at: Site, cell: Any, operands: Sequence[Tensor], remembered: Remembered) -> Planned | None:
-    """A call that is remembered, with the tensors of this one; None if something else has changed than their values."""
+def _again(at: Site, cell: Any, operands: Sequence[Tensor], remembered: Remembered) -> tuple[Planned, list[Any]] | None:
+    """A call that is remembered, and its operands now; None if something else has changed than their values."""
     latest, how, planned, starts = remembered
-    call, own, sources, inputs, _ = planned
-    if _how() != how:
-        return None
-    listed = latest.guard.check(cell)
+    listed = latest.guard.check(cell) if _how() == how else None
     if listed is None:
         return None
-    own = list(own)
+    tensors = planned.tensors(operands, at.time_axis)
     for k, (probe, place) in enumerate(latest.weights.values()):
-        source, own[k] = sources[k], listed[probe][place]
-        if source is not None and operands[source] is not own[k]:
+        if tensors[k] is not listed[probe][place]:
             return None
-    tensors = _with_operands(own, sources, operands, inputs if at.time_axis else range(0))
     if starts:
-        rows, leaves = call.layout.batch_size, tensors[inputs.start : inputs.stop]
+        rows, inputs = planned.call.layout.batch_size, planned.inputs
+        leaves = tensors[inputs.start : inputs.stop]
         with Recording():
             state = flatten(as_state(cell, None, at.options["dtype"], rows, leaves, "initial_state"))
         if any(each.requires_grad for each in state):
             return None
+        planned = planned._replace(own=[*planned.own[: inputs.stop], *state])
         tensors[inputs.stop :] = state
-    return planned._replace(tensors=tensors)
+    return planned, tensors
 
 
-def _prepared(at: Site, cell: Any, operands: Sequence[Tensor], wanted: Sequence[bool], key: Hashable) -> Planned | None:
+def _prepared(
+    at: Site, cell: Any, operands: Sequence[Tensor], wanted: Sequence[bool], key: Hashable
+) -> tuple[Planned, list[Any]] | None:
     with Recording(any(wanted)):
         each = zip(operands, wanted, strict=True)
         given = [one if one.requires_grad == want else one.detach().requires_grad_(want) for one, want in each]
@@ -209,21 +212,21 @@ def _prepared(at: Site, cell: Any, operands: Sequence[Tensor], wanted: Sequence[
     if any(source is None and each.requires_grad for each, source in zip(tensors, sources, strict=True)):
         return None
     inputs = range(len(trace.weights), len(trace.weights) + len(trace.inputs))
-    planned = Planned(call._replace(replay=None), tensors, sources, inputs, _order(at, call, sequences))
+    own = [each if source is None else None for each, source in zip(tensors, sources, strict=True)]
+    planned = Planned(call._replace(replay=None), sources, own, inputs, _order(at, call, sequences))
     latest = latest_call(cell)
     # Once the plan has run, no compiler is at work any more that could fail.
     ran = latest is not None and latest.plan is call.plan and at.ran is call.plan
-    if latest is not None and ran and _is_decided(sequences, planned) and len(at.remembered) < MOST:
-        at.remembered[key] = Remembered(latest, _how(), planned.without_operands(), starts and not is_zero(cell))
-    return planned
+    if latest is not None and ran and _is_decided(sequences, call, tensors) and len(at.remembered) < MOST:
+        at.remembered[key] = Remembered(latest, _how(), planned, starts and not is_zero(cell))
+    return planned, list(tensors)
 
 
-def _is_decided(sequences: Sequences, planned: Planned) -> bool:
+def _is_decided(sequences: Sequences, call: Call, tensors: Sequence[Tensor]) -> bool:
     """Whether no value decides how a call runs: of lengths, of numbers that are drawn, of what was computed before."""
-    plan = planned.call.plan
-    if sequences.lengths is not None or sequences.owner is not None or plan.is_random or plan.decided_by:
+    if sequences.lengths is not None or sequences.owner is not None or call.plan.is_random or call.plan.decided_by:
         return False
-    return all(each.grad_fn is None for each in planned.tensors[: planned.inputs.start])
+    return all(each.grad_fn is None for each in tensors[: len(call.plan.trace.weights)])
 
 
 def _order(at: Site, call: Call, sequences: Sequences) -> list[int]:
@@ -234,17 +237,6 @@ def _order(at: Site, call: Call, sequences: Sequences) -> list[int]:
     numbers = {id(mark): number for number, mark in enumerate(marks)}
     found = at.results((outputs.unflatten(marks[:first]), unflatten_as(sequences.state, marks[first:])))
     return [numbers[id(mark)] for mark in found]
-
-
-def _with_operands(
-    own: Sequence[Any], sources: Sequence[int | None], operands: Sequence[Tensor], turned: range
-) -> list[Tensor]:
-    """The operands of a call: its own, and the site's, some of which are turned to have time first."""
-    found = [each if source is None else operands[source] for each, source in zip(own, sources, strict=True)]
-    for k in turned:
-        if sources[k] is not None:
-            found[k] = found[k].transpose(0, 1)
-    return found
 
 
 def _how() -> Hashable:

@@ -33,7 +33,7 @@ def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -
     planned = by_plan.plan(at, operands, wanted)
     if planned is not None:
         try:
-            results, residuals = by_plan.run(at, planned, operands)
+            results, residuals = by_plan.run(at, *planned, operands)
         except torch.OutOfMemoryError:
             raise
         except (IndexError, RuntimeError, ValueError):
@@ -60,7 +60,7 @@ def _recorded(at: Site, operands: Sequence[Tensor], wanted: Sequence[bool]) -> l
         if not at.checked:
             check_sources(at.loop.__name__, results, sources)
             at.checked = True
-        residuals.finish(sources, results)
+        residuals.finish(sources, results, at.lends_results)
     return [*laid_out([each.detach() for each in results], at.turned, operands), residuals.token()]
 
 
@@ -125,7 +125,7 @@ class _Loop(torch.autograd.Function):
         at = Site.at(site)
         ctx.given, ctx.wanted, ctx.turned = len(operands), wanted, at.inputs if at.time_axis else []
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*operands, *results)
+        ctx.save_for_backward(*operands, *results[len(results) - 1 if not at.lends_results else 0 :])
         return tuple(results)
 
     @staticmethod

@@ -70,11 +70,14 @@ class Recorded(Residuals):
         # Autograd's graph holds these hooks, and this object holds the graph: they must not hold it.
         return saved_tensors_hooks(self._lent.pack, self._lent.unpack)
 
-    def finish(self, sources: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-        """Takes what has gradients and the results of the loop, and lets go of the operands."""
+    def finish(self, sources: Sequence[Tensor], results: Sequence[Tensor], lent: bool) -> None:
+        """Takes what has gradients and the results of the loop, and lets go of the operands.
+
+        `lent` says that the backward pass gets the results again.
+        """
         self._sources = list(sources)
         self._edges = [get_gradient_edge(each) if each.requires_grad else None for each in results]
-        self._lent.finish(results)
+        self._lent.finish(results, lent)
 
     def gradients(
         self,
@@ -116,15 +119,15 @@ class _Lent:
         """The tensors that are in each piece of memory, by its address."""
         self._note(0)
 
-    def finish(self, results: Sequence[Tensor]) -> None:
-        """Takes the results, and lets go of all."""
-        self._strides += [each.stride() for each in results]
+    def finish(self, results: Sequence[Tensor], lent: bool) -> None:
+        """Takes the results, if these are lent too, and lets go of all."""
         given = len(self._tensors)
         self._tensors += [each.detach() for each in results]
+        self._strides += [each.stride() for each in results if lent]
         self._note(given)
         for each in self._saved:
             if each.tensor is not None and (place := self._place(each.tensor)) is not None:
-                each.tensor, each.place = None, place
+                each.tensor, each.place = (None, place) if lent else (each.tensor.clone(), None)
         self._tensors, self._saved, self._numbers = [], [], {}
 
     @contextmanager

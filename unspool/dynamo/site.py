@@ -16,6 +16,7 @@ from torch.nn.utils import stateless
 from unspool.dynamo.capture import CELL, STEP_INDEX, TENSOR
 from unspool.dynamo.keys import new_key
 from unspool.dynamo.structures import encode
+from unspool.engine.memory.policies import Checkpoint, Keep, default_memory
 from unspool.loops.step_index import StepIndex
 from unspool.structure import Structure, map_structure
 
@@ -102,6 +103,12 @@ class Site:
     def inputs(self) -> list[int]:
         """The operands that are inputs, by number."""
         return _numbers_of_tensors(self.arguments["inputs"])
+
+    @cached_property
+    def lends_results(self) -> bool:
+        """Whether a backward pass gets the results again, since a policy may not keep states that outputs have."""
+        policy = self.options["memory"] or default_memory(torch.device(self.autocast[0]))
+        return not isinstance(policy, Keep | Checkpoint)
 
     def run(self, operands: Sequence[Tensor], *, no_steps: bool = False) -> Structure:
         """The loop on these operands, or on none of the steps."""
