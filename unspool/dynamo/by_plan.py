@@ -15,8 +15,7 @@ from torch import Tensor
 
 from unspool.dynamo.beginnings import does_nothing, is_zero
 from unspool.dynamo.layouts import in_own_memory, separate
-from unspool.dynamo.recording import Recording
-from unspool.dynamo.residuals import Residuals
+from unspool.dynamo.residuals import Recording, Residuals, gradient_lost
 from unspool.dynamo.site import Site, fill
 from unspool.engine.emit.registry import asked
 from unspool.engine.execute.backward import Backward
@@ -83,8 +82,12 @@ class Remembered(NamedTuple):
     starts: bool
 
 
-def plan(at: Site, operands: Sequence[Tensor], wanted: Sequence[bool]) -> tuple[Planned, list[Any]] | None:
-    """The call of the engine that a site's loop is, and its operands; None if the loop is more than that."""
+def plan(at: Site, operands: Sequence[Tensor]) -> tuple[Planned, list[Any]] | None:
+    """The call of the engine that a site's loop is, and its operands; None if the loop is more than that.
+
+    Raises:
+        RuntimeError: if a gradient reaches what it did not when the graph was recorded.
+    """
     if at.loop is not dynamic_rnn:
         return None
     cell, key = at.cells[0](), tuple([each.shape for each in operands[at.weights :]])
@@ -95,9 +98,27 @@ def plan(at: Site, operands: Sequence[Tensor], wanted: Sequence[bool]) -> tuple[
             return found
         if not at.is_as_recorded(operands) or not does_nothing(cell) or is_wrapped(cell):
             return None
-        return _prepared(at, cell, operands, wanted, key)
+        return _prepared(at, cell, operands, key)
     except CannotPlanError:  # the loop says why
         return None
+
+
+def reached(at: Site, operands: Sequence[Tensor]) -> list[bool]:
+    """Which of the operands that require gradients get some from loops over any number of steps, as far as is known."""
+    try:
+        found = plan(at, operands)
+    except (IndexError, RuntimeError, TypeError, ValueError):  # of which the loop tells the caller
+        found = None
+    if found is None:
+        return list(at.asked)
+    numbers = _reached(found[0])
+    return [asked and number in numbers for number, asked in enumerate(at.asked)]
+
+
+def _reached(planned: Planned) -> set[int | None]:
+    """The operands of a site that gradients of its results reach."""
+    reach = planned.call.plan.reach.ever()
+    return {source for k, source in enumerate(planned.sources) if reach >> k & 1}
 
 
 def run(at: Site, planned: Planned, tensors: Sequence[Tensor], operands: Sequence[Tensor]) -> tuple[list[Tensor], Kept]:
@@ -189,11 +210,9 @@ def _again(at: Site, cell: Any, operands: Sequence[Tensor], remembered: Remember
     return planned, tensors
 
 
-def _prepared(
-    at: Site, cell: Any, operands: Sequence[Tensor], wanted: Sequence[bool], key: Hashable
-) -> tuple[Planned, list[Any]] | None:
-    with Recording(any(wanted)):
-        each = zip(operands, wanted, strict=True)
+def _prepared(at: Site, cell: Any, operands: Sequence[Tensor], key: Hashable) -> tuple[Planned, list[Any]] | None:
+    with Recording(any(at.wanted)):
+        each = zip(operands, at.asked, strict=True)
         given = [one if one.requires_grad == want else one.detach().requires_grad_(want) for one, want in each]
         arguments = {name: fill(each, given, [cell]) for name, each in at.arguments.items()}
         options = {name: each for name, each in at.options.items() if name != "scope"}
@@ -214,6 +233,8 @@ def _prepared(
     inputs = range(len(trace.weights), len(trace.weights) + len(trace.inputs))
     own = [each if source is None else None for each, source in zip(tensors, sources, strict=True)]
     planned = Planned(call._replace(replay=None), sources, own, inputs, _order(at, call, sequences))
+    if any(at.asked[number] and not at.wanted[number] for number in _reached(planned) if number is not None):
+        raise gradient_lost()
     latest = latest_call(cell)
     # Once the plan has run, no compiler is at work any more that could fail.
     ran = latest is not None and latest.plan is call.plan and at.ran is call.plan

@@ -18,8 +18,7 @@ from torch._guards import detect_fake_mode
 
 from unspool.dynamo import by_plan
 from unspool.dynamo.layouts import laid_out, separate, space, time_first
-from unspool.dynamo.recording import Recording
-from unspool.dynamo.residuals import TOKEN, Recorded, Residuals, check_sources
+from unspool.dynamo.residuals import TOKEN, Recorded, Recording, Residuals, check_sources
 from unspool.dynamo.site import Site
 from unspool.dynamo.skipping import called_as_it_is
 from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
@@ -30,7 +29,7 @@ from unspool.engine.guards.restoring import restored
 def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -> list[Tensor]:
     """Runs a loop: its results, and a token if gradients are wanted. `like` says to torch on which device."""
     at = Site.at(site)
-    planned = by_plan.plan(at, operands, wanted)
+    planned = by_plan.plan(at, operands)
     if planned is not None:
         try:
             results, residuals = by_plan.run(at, *planned, operands)
@@ -43,11 +42,12 @@ def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -
     if not any(wanted):
         with torch.no_grad():
             return laid_out(at.results(at.run(operands)), at.turned, operands)
-    return _recorded(at, operands, wanted)
+    return _recorded(at, operands)
 
 
-def _recorded(at: Site, operands: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor]:
+def _recorded(at: Site, operands: Sequence[Tensor]) -> list[Tensor]:
     """Results and a token of a loop that autograd records."""
+    wanted = at.asked
     with Recording():
         given = [each.detach().requires_grad_() if want else each for each, want in zip(operands, wanted, strict=True)]
         for number, own in enumerate(at.own_weights()):
@@ -56,9 +56,9 @@ def _recorded(at: Site, operands: Sequence[Tensor], wanted: Sequence[bool]) -> l
         residuals = Recorded(operands)
         with residuals.keeping():
             results = at.results(at.run(given))
-        sources = _wanted(given, wanted)
+        sources = {number: each for number, each in enumerate(given) if wanted[number]}
         if not at.checked:
-            check_sources(at.loop.__name__, results, sources)
+            check_sources(at.loop.__name__, results, list(sources.values()))
             at.checked = True
         residuals.finish(sources, results, at.lends_results)
     return [*laid_out([each.detach() for each in results], at.turned, operands), residuals.token()]
@@ -86,7 +86,8 @@ def _loop_backward(
     return separate(made, [*operands, *results, *(d for d in gradients if d is not None)])
 
 
-def _fake_loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -> list[Tensor]:
+def fake_loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -> list[Tensor]:
+    """What `loop` returns, without values: the cells run no step."""
     at = Site.at(site)
     mode: Any = detect_fake_mode(operands)
     with ExitStack() as stack:
@@ -154,8 +155,8 @@ _BACKWARD = (
 # A cell may draw random numbers: whoever runs a loop again, to have its activations a second time, restores them.
 _DRAWS = (torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag)
 for _name, _schema, _run, _fake, _tags in (
-    ("loop", _FORWARD, _loop, _fake_loop, _DRAWS),
-    ("loop_forward", _FORWARD, _loop, _fake_loop, _DRAWS),
+    ("loop", _FORWARD, _loop, fake_loop, _DRAWS),
+    ("loop_forward", _FORWARD, _loop, fake_loop, _DRAWS),
     ("loop_backward", _BACKWARD, _loop_backward, _fake_loop_backward, (torch.Tag.pt2_compliant_tag,)),
 ):
     _library.define(f"{_name}{_schema}", tags=_tags)
@@ -175,7 +176,3 @@ def _as_they_were(cells: Sequence[Any]) -> Generator[None, None, None]:
             except CannotGuardError:
                 continue
         yield
-
-
-def _wanted(operands: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor]:
-    return [operand for operand, want in zip(operands, wanted, strict=True) if want]

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn.utils import stateless
 
 from unspool.dynamo.capture import CELL, STEP_INDEX, TENSOR
-from unspool.dynamo.keys import new_key
 from unspool.dynamo.structures import encode
 from unspool.engine.memory.policies import Checkpoint, Keep, default_memory
 from unspool.loops.step_index import StepIndex
@@ -34,6 +33,8 @@ class Site:
         names: the names of the weights of each cell, which are the first operands.
         options: its other arguments.
         autocast: the device, whether autocast is on, and its dtype.
+        asked: which operands require gradients.
+        wanted: which of these a gradient can reach.
         cells: the cells, as long as they live.
         program: how its results are made of tensors, once that is known.
         outputs: how many of these are outputs, which come before states.
@@ -47,6 +48,8 @@ class Site:
     names: tuple[tuple[str, ...], ...]
     options: dict[str, Any]
     autocast: tuple[str, bool, torch.dtype]
+    asked: Sequence[bool]
+    wanted: Sequence[bool] = ()
     cells: list[weakref.ref[Any]] = field(default_factory=list)
     program: str = ""
     outputs: int = 0
@@ -54,24 +57,14 @@ class Site:
     remembered: dict[Hashable, Any] = field(default_factory=dict)
     ran: Any = None
 
-    @staticmethod
-    def opened(
-        loop: str,
-        arguments: dict[str, Any],
-        names: tuple[tuple[str, ...], ...],
-        options: dict[str, Any],
-        autocast: tuple[str, bool, torch.dtype],
-        cells: Sequence[Any],
-    ) -> str:
-        """The key of a new site."""
-        import unspool
+    def open(self, key: str, cells: Sequence[Any]) -> None:
+        """Lets the site be found by a key, as long as its cells live."""
+        self.cells = [weakref.ref(cell, lambda _: _sites.pop(key, None)) for cell in cells]
+        _sites[key] = self
 
-        starts = any(each is None for name, each in arguments.items() if name.startswith("initial_state"))
-        key = new_key(loop, starts, cells, arguments, names, options, autocast)
-        site = Site(getattr(unspool, loop), arguments, names, options, autocast)
-        site.cells += [weakref.ref(cell, lambda _: _sites.pop(key, None)) for cell in cells]
-        _sites[key] = site
-        return key
+    def close(self, key: str) -> None:
+        """Lets it be found no more."""
+        del _sites[key]
 
     @staticmethod
     def at(key: str) -> Site:
