@@ -21,16 +21,19 @@ from unspool.engine.emit.registry import asked
 from unspool.engine.execute.backward import Backward
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
+from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.random_state import RandomState
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.plans.cache import latest_call
 from unspool.engine.plans.checks import check_circumstances
 from unspool.engine.plans.fast_path import Latest
 from unspool.engine.reasons import CannotPlanError
-from unspool.engine.run import prepare, slowed_by
+from unspool.engine.request import Options
+from unspool.engine.run import prepare, relaid, slowed_by
 from unspool.engine.trace.gradient_reach import bits
 from unspool.loops.arguments import Sequences, as_sequences, as_state, scope_name
 from unspool.loops.dynamic import dynamic_rnn
+from unspool.loops.lengths import as_lengths, check_lengths_fit
 from unspool.profiling import profiled
 from unspool.structure import flatten, unflatten_as
 from unspool.wrapped import is_wrapped
@@ -74,12 +77,14 @@ class Remembered(NamedTuple):
         how: what else it depends on.
         planned: the call.
         starts: whether the cell makes the initial state at every call.
+        options: how it was to run.
     """
 
     latest: Latest
     how: Hashable
     planned: Planned
     starts: bool
+    options: Options
 
 
 def plan(at: Site, operands: Sequence[Tensor]) -> tuple[Planned, list[Any]] | None:
@@ -190,7 +195,7 @@ class Kept(Residuals):
 
 def _again(at: Site, cell: Any, operands: Sequence[Tensor], remembered: Remembered) -> tuple[Planned, list[Any]] | None:
     """A call that is remembered, and its operands now; None if something else has changed than their values."""
-    latest, how, planned, starts = remembered
+    latest, how, planned, starts, options = remembered
     listed = latest.guard.check(cell) if _how() == how else None
     if listed is None:
         return None
@@ -198,6 +203,11 @@ def _again(at: Site, cell: Any, operands: Sequence[Tensor], remembered: Remember
     for k, (probe, place) in enumerate(latest.weights.values()):
         if tensors[k] is not listed[probe][place]:
             return None
+    if at.lengths is not None:
+        call = _with_lengths(at, planned, operands[at.lengths], options)
+        if call is None:
+            return None
+        planned = planned._replace(call=call)
     if starts:
         rows, inputs = planned.call.layout.batch_size, planned.inputs
         leaves = tensors[inputs.start : inputs.stop]
@@ -208,6 +218,18 @@ def _again(at: Site, cell: Any, operands: Sequence[Tensor], remembered: Remember
         planned = planned._replace(own=[*planned.own[: inputs.stop], *state])
         tensors[inputs.stop :] = state
     return planned, tensors
+
+
+def _with_lengths(at: Site, planned: Planned, given: Tensor, options: Options) -> Call | None:
+    """The call with these lengths.
+
+    Raises:
+        ValueError: if one of them does not fit.
+    """
+    call, lengths = planned.call, as_lengths(given)
+    check_lengths_fit(lengths, call.steps)
+    requiring = bits([source is not None and at.asked[source] for source in planned.sources])
+    return relaid(call, Layout.of(lengths, call.steps, call.layout.device), requiring, options)
 
 
 def _prepared(at: Site, cell: Any, operands: Sequence[Tensor], key: Hashable) -> tuple[Planned, list[Any]] | None:
@@ -238,14 +260,16 @@ def _prepared(at: Site, cell: Any, operands: Sequence[Tensor], key: Hashable) ->
     latest = latest_call(cell)
     # Once the plan has run, no compiler is at work any more that could fail.
     ran = latest is not None and latest.plan is call.plan and at.ran is call.plan
-    if latest is not None and ran and _is_decided(sequences, call, tensors) and len(at.remembered) < MOST:
-        at.remembered[key] = Remembered(latest, _how(), planned, starts and not is_zero(cell))
+    if latest is not None and ran and _is_decided(at, sequences, call, tensors) and len(at.remembered) < MOST:
+        at.remembered[key] = Remembered(latest, _how(), planned, starts and not is_zero(cell), sequences.options)
     return planned, list(tensors)
 
 
-def _is_decided(sequences: Sequences, call: Call, tensors: Sequence[Tensor]) -> bool:
-    """Whether no value decides how a call runs: of lengths, of numbers that are drawn, of what was computed before."""
-    if sequences.lengths is not None or sequences.owner is not None or call.plan.is_random or call.plan.decided_by:
+def _is_decided(at: Site, sequences: Sequences, call: Call, tensors: Sequence[Tensor]) -> bool:
+    """Whether no value but lengths decides how a call runs: drawn numbers, say, or what was computed before."""
+    if sequences.owner is not None or call.plan.is_random or call.plan.decided_by:
+        return False
+    if sequences.lengths is not None and at.lengths is None:
         return False
     return all(each.grad_fn is None for each in tensors[: len(call.plan.trace.weights)])
 

@@ -98,6 +98,12 @@ class Site:
         return _numbers_of_tensors(self.arguments["inputs"])
 
     @cached_property
+    def lengths(self) -> int | None:
+        """The operand that is all lengths, by number, if one is."""
+        slot = _slot(self.arguments["sequence_length"])
+        return None if slot is None else slot[1]
+
+    @cached_property
     def lends_results(self) -> bool:
         """Whether a backward pass gets the results again, since a policy may not keep states that outputs have."""
         policy = self.options["memory"] or default_memory(torch.device(self.autocast[0]))

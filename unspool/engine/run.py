@@ -23,7 +23,7 @@ from unspool.engine.memory.policies import default_memory
 from unspool.engine.plans.cache import plan_of
 from unspool.engine.plans.fast_path import Ready
 from unspool.engine.reasons import CannotPlanError, Code, Reason
-from unspool.engine.request import Request
+from unspool.engine.request import Options, Request
 from unspool.engine.trace.gradient_reach import bits
 from unspool.structure import Structure, flatten, map_structure, map_tensors, unflatten_as
 from unspool.tracers import recorder, static_shape
@@ -161,10 +161,31 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
         ends,
         scope,
     )
+    return _started(call, options), tensors
+
+
+def relaid(call: Call, layout: Layout, requiring: int, options: Options) -> Call | None:
+    """A call whose rows have other lengths than before, and else nothing new; None if it is not that alike.
+
+    Args:
+        call: the call before.
+        layout: the rows now.
+        requiring: a bit for each operand that requires gradients.
+        options: how it was to run.
+    """
+    ends = call.plan.reach.results(layout, requiring) if call.memory is not None else 0
+    if layout.steps == 0 or bool(ends) != (call.memory is not None):
+        return None
+    chunk = options.parallel_iterations or _default_chunk(call.steps, layout.batch_size, layout.device)
+    return _started(call._replace(layout=layout, ends=ends, chunk=chunk), options)
+
+
+def _started(call: Call, options: Options) -> Call:
+    """A call whose compilers are at work, in chunks that suit its values."""
     largest = call.start()  # which may still find a reason
-    if not options.parallel_iterations and largest >= LARGE_ROW:
-        call = call._replace(chunk=max(1, min(call.chunk, CHUNK_BYTES // (largest * batch_size))))
-    return call, tensors
+    if options.parallel_iterations or largest < LARGE_ROW:
+        return call
+    return call._replace(chunk=max(1, min(call.chunk, CHUNK_BYTES // (largest * call.layout.batch_size))))
 
 
 def _shown_padded(request: Request, counts: tuple[int, ...]) -> Request:
