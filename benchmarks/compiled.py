@@ -96,7 +96,7 @@ class Slow(RNNCell):
 CELLS: dict[str, Callable[[Shape], Any]] = {
     "LSTMCell": lambda shape: LSTMCell(shape.units, input_size=shape.depth),
     "GRUCell": lambda shape: GRUCell(shape.units, input_size=shape.depth),
-    "LayerNormLSTMCell": lambda shape: gallery.LayerNormLSTMCell(shape.units, shape.depth),
+    "LayerNormLSTMCell": lambda shape: gallery.LayerNormLSTMCell(shape.depth, shape.units),
     "a user's cell": lambda shape: Slow(shape.units, shape.depth),
 }
 
@@ -114,6 +114,7 @@ def cases(options: Options) -> Iterator[Case]:
 
 
 def _case(options: Options, shape: Shape, name: str, ragged: bool) -> Case:
+    torch.compiler.reset()  # or the limit of recompilations, which counts all layers, would be reached
     torch.manual_seed(0)
     layer = RNN(CELLS[name](shape)).to(options.device)
     x = torch.randn(shape.batch, shape.steps, shape.depth, device=options.device, requires_grad=True)
