@@ -9,7 +9,7 @@ nothing" is what compiling costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +52,7 @@ class _Differentiated(torch.autograd.Function):
 
 
 def _differentiated(x: Tensor, weights: list[Tensor], units: int) -> list[Tensor]:
-    return list(_Differentiated.apply(units, x, *weights))
+    return list(cast(Any, _Differentiated).apply(units, x, *weights))
 
 
 for _name, _function in (
@@ -87,9 +87,9 @@ class Slow(RNNCell):
         self.state_size, self.output_size = {"slow": units, "fast": units}, units
         self.mix = nn.Linear(depth + units, units)
 
-    def forward(self, x: Tensor, state: dict[str, Tensor]) -> tuple[Any, Any]:
+    def forward(self, inputs: Tensor, state: dict[str, Tensor]) -> tuple[Any, Any]:
         """One step."""
-        fast = torch.tanh(self.mix(torch.cat([x, state["fast"]], 1)))
+        fast = torch.tanh(self.mix(torch.cat([inputs, state["fast"]], 1)))
         return fast, {"slow": 0.9 * state["slow"] + 0.1 * fast, "fast": fast}
 
 

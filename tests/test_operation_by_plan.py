@@ -106,6 +106,20 @@ def test_rows_of_length_zero_after_others() -> None:
         run(inputs, torch.tensor([6, 0, 9, 3]))
 
 
+def test_a_cell_that_puts_nothing_out() -> None:
+    def step(x: Tensor, h: Tensor) -> tuple[None, Tensor]:
+        return None, torch.tanh(x * h + x)
+
+    cell, state = unspool.cell(step), torch.randn(4, DEPTH, requires_grad=True)
+    inputs, gradient = torch.randn(4, 6, DEPTH, requires_grad=True), torch.randn(4, DEPTH)
+    run = lambda x, h: dynamic_rnn(cell, x, [6, 2, 0, 3], h)[1]  # noqa: E731
+    expected = torch.autograd.grad(run(inputs, state), [inputs, state], gradient)
+    compiled = whole(run, dynamic=True)
+    for _ in range(3):
+        found = torch.autograd.grad(compiled(inputs, state), [inputs, state], gradient)
+        torch.testing.assert_close(found, expected, **CLOSE)
+
+
 def test_zeros_to_start_from_are_never_handed_out() -> None:
     class Held(RNNCell):
         state_size, output_size = DEPTH, DEPTH
@@ -218,7 +232,7 @@ def key_of(cell: Any, inputs: Tensor) -> str:
 
 
 def test_a_key_tells_what_the_loop_returns() -> None:
-    """torch keeps graphs on disk by what Dynamo recorded, where weights of the same shapes may be those of two cells."""
+    """torch keeps graphs on disk by what Dynamo recorded, and two cells may have weights of the same shapes."""
 
     class Copies(RNNCell):
         def __init__(self, copies: int) -> None:

@@ -59,11 +59,11 @@ class Planned(NamedTuple):
     inputs: range
     order: Sequence[int]
 
-    def tensors(self, operands: Sequence[Tensor], turned: int) -> list[Any]:
-        """The operands of the call; where the site's have time as their second axis, `turned`, it is the first."""
+    def tensors(self, operands: Sequence[Tensor], time_axis: int) -> list[Any]:
+        """The operands of the call, whose inputs have time as their first axis, of those of the site."""
         each = zip(self.own, self.sources, strict=True)
         found: list[Any] = [own if source is None else operands[source] for own, source in each]
-        if turned:
+        if time_axis:
             for k in self.inputs:
                 found[k] = found[k] if self.sources[k] is None else found[k].transpose(0, 1)
         return found
@@ -146,7 +146,7 @@ def run(at: Site, planned: Planned, tensors: Sequence[Tensor], operands: Sequenc
     results = separate([made[k].contiguous() for k in planned.order], tensors)
     saved = in_own_memory(store.saved(), [*operands, *results])
     results[:turned] = [each.transpose(0, 1) for each in results[:turned]]
-    return results, Kept(planned, turned, store.lengths, saved)
+    return results, Kept(planned, at.time_axis, turned, store.lengths, saved)
 
 
 class Kept(Residuals):
@@ -154,13 +154,16 @@ class Kept(Residuals):
 
     Args:
         planned: the call.
-        turned: how many of the site's results, the first ones, have time as their second axis; inputs then have too.
+        time_axis: the axis of time in inputs and outputs.
+        turned: how many of the site's results, the first ones, have time as their second axis.
         lengths, saved: the contents of a `ResidualStore`.
     """
 
-    def __init__(self, planned: Planned, turned: int, lengths: Sequence[int], saved: Sequence[Tensor]) -> None:
+    def __init__(
+        self, planned: Planned, time_axis: int, turned: int, lengths: Sequence[int], saved: Sequence[Tensor]
+    ) -> None:
         super().__init__()
-        self._planned, self._turned = planned, turned
+        self._planned, self._time_axis, self._turned = planned, time_axis, turned
         self._lengths, self._saved = lengths, saved
 
     def gradients(
@@ -183,11 +186,11 @@ class Kept(Residuals):
             made = {k: results[order.index(k)] for k in call.schedule.used_outputs}
             outputs = {k: each.transpose(0, 1) if turned else each for k, each in made.items()}
             store = ResidualStore.reading(self._lengths, self._saved, call.layout.device if call.swap else None)
-            tensors = planned.tensors(operands, turned)
+            tensors = planned.tensors(operands, self._time_axis)
             for k, d in enumerate(Backward(call, tensors, outputs, store, arrived, needed).run()):
                 source = sources[k]
                 if d is not None and source is not None:
-                    d = d.transpose(0, 1) if turned and k in planned.inputs else d
+                    d = d.transpose(0, 1) if self._time_axis and k in planned.inputs else d
                     before = found[source]
                     found[source] = d if before is None else before + d
         return [d for d, want in zip(found, wanted, strict=True) if want]
@@ -260,7 +263,8 @@ def _prepared(at: Site, cell: Any, operands: Sequence[Tensor], key: Hashable) ->
     latest = latest_call(cell)
     # Once the plan has run, no compiler is at work any more that could fail.
     ran = latest is not None and latest.plan is call.plan and at.ran is call.plan
-    if latest is not None and ran and _is_decided(at, sequences, call, tensors) and len(at.remembered) < MOST:
+    space = key in at.remembered or len(at.remembered) < MOST
+    if latest is not None and ran and space and _is_decided(at, sequences, call, tensors):
         at.remembered[key] = Remembered(latest, _how(), planned, starts and not is_zero(cell), sequences.options)
     return planned, list(tensors)
 
