@@ -69,6 +69,11 @@ def run_wrapped(request: R, loop: Callable[[R], tuple[Structure, Structure]]) ->
     return unflatten_as(outputs, list(results[:last])), unflatten_as(state, list(results[last:]))
 
 
+def is_wrapped(cell: Any) -> bool:
+    """Whether something in a cell is wrapped."""
+    return bool(_wrapped(cell))
+
+
 @contextmanager
 def unwrapped(cell: Any) -> Generator[None, None, None]:
     """Has the modules of a cell as they were before they were wrapped; their weights are as they are."""
@@ -109,7 +114,7 @@ def check_not_wrapped(module: nn.Module) -> None:
         if isinstance(who, nn.Module) and id(who) not in seen and "_modules" in vars(who):  # else it is being made
             seen.add(id(who))
             for each in who.modules():
-                if _is_wrapped(each) and any(part is module for part in each.modules()):
+                if _is_wrapping(each) and any(part is module for part in each.modules()):
                     raise _unbuilt(module, each)
         frame = frame.f_back
 
@@ -137,7 +142,7 @@ def _is_sharded(module: nn.Module) -> bool:
     return fsdp is not None and isinstance(module, fsdp.FSDPModule)
 
 
-def _is_wrapped(module: nn.Module) -> bool:
+def _is_wrapping(module: nn.Module) -> bool:
     return isinstance(module, DistributedDataParallel) or _is_sharded(module)
 
 

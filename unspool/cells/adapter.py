@@ -179,6 +179,11 @@ class StepCell(RNNCell):
         """Lets every part of the module draw its weights anew, as torch's modules do."""
         reset_modules(self)
 
+    @property
+    def starts(self) -> bool:
+        """Whether something is to be called before the first step of a loop."""
+        return self._start is not None
+
     def start_sequence(self) -> None:
         """Calls what is to be called before the first step of a loop."""
         if self._start is not None:

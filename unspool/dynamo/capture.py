@@ -7,6 +7,7 @@ constant of the graph.
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
@@ -69,15 +70,19 @@ def as_one_operation(
     if not "" + can_be_captured(torch.compiler.is_exporting(), *each_cell):
         return _called(loop, {**cells, **given, **options})
     names = tuple([_weights(cell, tensors) for cell in each_cell])
-    arguments.update({name: _placed(_as_lengths(name, value), tensors) for name, value in given.items()})
+    rows: list[Any] = []
+    for name, value in given.items():
+        before = len(tensors)
+        arguments[name] = _placed(_as_lengths(name, value), tensors)
+        rows += [_row(each, 2 if name == "inputs" else 1) for each in tensors[before:]]
     if not tensors:  # the loop says what it lacks
         return _called(loop, {**cells, **given, **options})
     device = tensors[-1].device.type
     autocast = (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-    memory, rest = options["memory"], _constants(options)
-    key = "" + site_key(loop.__name__, arguments, names, memory, rest, autocast, *each_cell)
-    gradients = torch.is_grad_enabled()
-    wanted = [gradients and each.requires_grad for each in tensors]
+    gradients, memory, rest = torch.is_grad_enabled(), options["memory"], _constants(options)
+    asked = tuple([gradients and each.requires_grad for each in tensors])
+    key = "" + site_key(loop.__name__, arguments, names, memory, rest, autocast, asked, tuple(rows), *each_cell)
+    wanted = [flag == "1" for flag in "" + wanted_gradients(key)]
     found: Any = torch.ops.unspool.loop(tensors[-1], tensors, key, wanted)
     return decode("" + result_program(key), found)
 
@@ -104,13 +109,24 @@ def site_key(
     memory: Any,
     options: dict[str, Any],
     autocast: tuple[str, bool, torch.dtype],
+    asked: tuple[bool, ...],
+    rows: tuple[tuple[torch.dtype, torch.device, tuple[int, ...]], ...],
     *cells: Any,
 ) -> str:
     """The key of a new site. Dynamo calls it, once a trace."""
-    from unspool.dynamo import operation as operation  # which the graph is going to call
+    import unspool
+    from unspool.dynamo.opening import opened
     from unspool.dynamo.site import Site
 
-    return Site.opened(loop, arguments, names, {**options, "memory": memory}, autocast, cells)
+    site = Site(getattr(unspool, loop), arguments, names, {**options, "memory": memory}, autocast, asked)
+    return opened(site, cells, rows)
+
+
+def wanted_gradients(key: str) -> str:
+    """1 for each of a site's operands whose gradient is wanted, and 0 for the others. Dynamo calls it, once a trace."""
+    from unspool.dynamo.site import Site
+
+    return "".join(map(str, map(int, Site.at(key).wanted)))
 
 
 def result_program(key: str) -> str:
@@ -120,7 +136,7 @@ def result_program(key: str) -> str:
     return Site.at(key).program
 
 
-for constant in (can_be_captured, site_key, result_program):
+for constant in (can_be_captured, site_key, wanted_gradients, result_program):
     # `torch._dynamo.assume_constant_result`, without importing the compiler, which takes a second.
     cast(Any, constant)._dynamo_marked_constant = True
 
@@ -143,11 +159,31 @@ def _weights(cell: Any, tensors: list[Tensor]) -> tuple[str, ...]:
     """The names of a cell's weights, which are put with the tensors."""
     if not isinstance(cell, nn.Module):
         return ()
-    for module in cell.modules():
-        getattr(module, "built", True)  # so that Dynamo traces anew when it is
-    weights = {**dict(cell.named_parameters()), **dict(cell.named_buffers())}
-    tensors.extend(weights.values())
-    return tuple(weights)
+    names: list[str] = []
+    _collect(cell, "", names, tensors)
+    return tuple(names)
+
+
+def _collect(module: nn.Module, path: str, names: list[str], tensors: list[Tensor]) -> None:
+    """Puts the weights of a module, and of all in it, with the tensors, each once.
+
+    As `named_parameters` and `named_buffers` do, of which Dynamo would guard the code, class by class, at every call.
+    """
+    own: Any = module
+    own.__dict__.get("built")  # so that Dynamo traces anew when it is
+    for kept in (own._parameters, own._buffers):
+        for name, weight in kept.items():
+            if weight is not None and not any(weight is each for each in tensors):
+                names.append(path + name)
+                tensors.append(weight)
+    for name, child in own._modules.items():
+        if child is not None:
+            _collect(child, f"{path}{name}.", names, tensors)
+
+
+def _row(tensor: Tensor, axes: int) -> tuple[torch.dtype, torch.device, tuple[int, ...]]:
+    """What a row of a tensor looks like, in numbers; those of rows and steps, the first axes, stay symbols."""
+    return tensor.dtype, tensor.device, tuple([operator.index(size) for size in tensor.shape[axes:]])
 
 
 def _as_lengths(name: str, value: Any) -> Any:

@@ -10,42 +10,58 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch._guards import detect_fake_mode
 
-from unspool.dynamo.residuals import TOKEN, Residuals, check_sources
+from unspool.dynamo import by_plan
+from unspool.dynamo.layouts import laid_out, separate, space, time_first
+from unspool.dynamo.residuals import TOKEN, Recorded, Recording, Residuals, check_sources
 from unspool.dynamo.site import Site
 from unspool.dynamo.skipping import called_as_it_is
 from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
 from unspool.engine.guards.restoring import restored
-
-_C: Any = torch._C  # pyright: ignore[reportPrivateUsage]
 
 
 @called_as_it_is
 def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -> list[Tensor]:
     """Runs a loop: its results, and a token if gradients are wanted. `like` says to torch on which device."""
     at = Site.at(site)
+    planned = by_plan.plan(at, operands)
+    if planned is not None:
+        try:
+            results, residuals = by_plan.run(at, *planned, operands)
+        except torch.OutOfMemoryError:
+            raise
+        except (IndexError, RuntimeError, ValueError):
+            pass  # the loop says why
+        else:
+            return [*results, residuals.token()] if any(wanted) else results
     if not any(wanted):
         with torch.no_grad():
-            return _promised(at, operands, at.results(at.run(operands)))
-    with _Autograd():
+            return laid_out(at.results(at.run(operands)), at.turned, operands)
+    return _recorded(at, operands)
+
+
+def _recorded(at: Site, operands: Sequence[Tensor]) -> list[Tensor]:
+    """Results and a token of a loop that autograd records."""
+    wanted = at.asked
+    with Recording():
         given = [each.detach().requires_grad_() if want else each for each, want in zip(operands, wanted, strict=True)]
         for number, own in enumerate(at.own_weights()):
             if operands[number] is own:  # as the guard of its plan knows it
                 given[number] = operands[number]
-        residuals = Residuals(operands)
+        residuals = Recorded(operands)
         with residuals.keeping():
             results = at.results(at.run(given))
-        sources = _wanted(given, wanted)
+        sources = {number: each for number, each in enumerate(given) if wanted[number]}
         if not at.checked:
-            check_sources(at.loop.__name__, results, sources)
+            check_sources(at.loop.__name__, results, list(sources.values()))
             at.checked = True
-        residuals.finish(sources, results)
-    return [*_promised(at, operands, results), residuals.token()]
+        residuals.finish(sources, results, at.lends_results)
+    return [*laid_out([each.detach() for each in results], at.turned, operands), residuals.token()]
 
 
 @called_as_it_is
@@ -55,19 +71,23 @@ def _loop_backward(
     results: list[Tensor],
     gradients: list[Tensor | None],
     wanted: list[bool],
+    turned: list[int],
 ) -> list[Tensor]:
-    """Gradients of the operands that want them, zeros where none arrives."""
-    with _Autograd():
-        found = Residuals.of(token).gradients(operands, results, gradients)
-    each = zip(found, _wanted(operands, wanted), strict=True)
-    made = [torch.zeros_like(operand, memory_format=DENSE) if d is None else d.contiguous() for d, operand in each]
-    return _separate(made, [*operands, *results, *(d for d in gradients if d is not None)])
+    """Gradients of the operands that want them, zeros where none arrives; those `turned` have time first in memory."""
+    found = iter(Residuals.of(token).gradients(operands, results, gradients, wanted))
+    made = list[Tensor]()
+    for number, (operand, want) in enumerate(zip(operands, wanted, strict=True)):
+        if want:
+            d, by_time = next(found), number in turned
+            if d is None:
+                made.append(space(operand, by_time).zero_())
+            else:
+                made.append(time_first(d.to(operand.dtype)) if by_time else d.to(operand.dtype).contiguous())
+    return separate(made, [*operands, *results, *(d for d in gradients if d is not None)])
 
 
-DENSE = torch.contiguous_format
-
-
-def _fake_loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -> list[Tensor]:
+def fake_loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -> list[Tensor]:
+    """What `loop` returns, without values: the cells run no step."""
     at = Site.at(site)
     mode: Any = detect_fake_mode(operands)
     with ExitStack() as stack:
@@ -79,7 +99,7 @@ def _fake_loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[boo
             found = at.run(operands, no_steps=True)
     steps, results = at.steps(operands), at.results(found)
     made = [
-        _space(each, steps, at.time_axis) if number < at.outputs else each.new_empty(each.shape)
+        space(each, number < at.turned, steps) if number < at.outputs else space(each, False)
         for number, each in enumerate(results)
     ]
     return [*made, torch.empty(1, dtype=TOKEN, device="cpu")] if any(wanted) else made
@@ -91,63 +111,59 @@ def _fake_loop_backward(
     results: list[Tensor],
     gradients: list[Tensor | None],
     wanted: list[bool],
+    turned: list[int],
 ) -> list[Tensor]:
-    return [operand.new_empty(operand.shape) for operand in _wanted(operands, wanted)]
+    each = enumerate(zip(operands, wanted, strict=True))
+    return [space(operand, number in turned) for number, (operand, want) in each if want]
 
 
-def _keep(ctx: Any, inputs: tuple[Tensor, list[Tensor], str, list[bool]], output: list[Tensor]) -> None:
-    _, operands, _, ctx.wanted = inputs
-    ctx.given = len(operands)
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*operands, *output)
+class _Loop(torch.autograd.Function):
+    """The operation with its gradients, which are operations of a graph too."""
+
+    @staticmethod
+    def forward(ctx: Any, site: str, wanted: list[bool], like: Tensor, *operands: Tensor) -> tuple[Tensor, ...]:
+        results = torch.ops.unspool.loop_forward(like, list(operands), site, wanted)
+        at = Site.at(site)
+        ctx.given, ctx.wanted, ctx.turned = len(operands), wanted, at.inputs if at.time_axis else []
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*operands, *results[len(results) - 1 if not at.lends_results else 0 :])
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        saved: Sequence[Tensor] = ctx.saved_tensors
+        operands, results, token = list(saved[: ctx.given]), list(saved[ctx.given : -1]), saved[-1]
+        found = torch.ops.unspool.loop_backward(token, operands, results, gradients[:-1], ctx.wanted, ctx.turned)
+        each = iter(found)
+        return None, None, None, *(next(each) if want else None for want in ctx.wanted)
 
 
-def _gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[None, list[Tensor | None], None, None]:
-    saved: Sequence[Tensor] = ctx.saved_tensors
-    operands, results, token = list(saved[: ctx.given]), list(saved[ctx.given : -1]), saved[-1]
-    found = iter(torch.ops.unspool.loop_backward(token, operands, results, gradients[:-1], ctx.wanted))
-    return None, [next(found) if want else None for want in ctx.wanted], None, None
+def _differentiated(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -> list[Tensor]:
+    if torch.is_grad_enabled() and any(wanted):
+        return list(cast(Any, _Loop).apply(site, wanted, like, *operands))
+    return torch.ops.unspool.loop_forward(like, operands, site, wanted)
 
 
-# Not by custom_op, whose checks at every call take a tenth of a millisecond.
+# What Dynamo records is `loop`. AOTAutograd looks into its autograd kernel and records `loop_forward`, which has none:
+# one made by `torch.library.register_autograd` would be called, in Python, by every call of a compiled graph, only to
+# find that there is nothing to differentiate. Not by `custom_op` either, whose checks take a tenth of a millisecond.
 _library = torch.library.Library("unspool", "DEF")
+_FORWARD = "(Tensor like, Tensor[] operands, str site, bool[] wanted) -> Tensor[]"
+_BACKWARD = (
+    "(Tensor token, Tensor[] operands, Tensor[] results, Tensor?[] gradients, bool[] wanted, int[] turned) -> Tensor[]"
+)
 # A cell may draw random numbers: whoever runs a loop again, to have its activations a second time, restores them.
-_library.define(
-    "loop(Tensor like, Tensor[] operands, str site, bool[] wanted) -> Tensor[]",
-    tags=(torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag),
-)
-_library.define(
-    "loop_backward(Tensor token, Tensor[] operands, Tensor[] results, Tensor?[] gradients, bool[] wanted) -> Tensor[]",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
-_library.impl("loop", _loop, "CompositeExplicitAutograd")
-_library.impl("loop_backward", _loop_backward, "CompositeExplicitAutograd")
-torch.library.register_fake("unspool::loop", _fake_loop, lib=_library)
-torch.library.register_fake("unspool::loop_backward", _fake_loop_backward, lib=_library)
-torch.library.register_autograd("unspool::loop", _gradients, setup_context=_keep, lib=_library)
-
-
-class _Autograd:
-    """Records for autograd inside of an operation, where torch has turned that off."""
-
-    def __enter__(self) -> None:
-        excluded = _C._dispatch_tls_local_exclude_set()
-        for key in _AUTOGRAD:
-            excluded = excluded.remove(key)
-        self._keys = _C._ForceDispatchKeyGuard(_C._dispatch_tls_local_include_set(), excluded)
-        self._keys.__enter__()
-        self._before = torch.is_grad_enabled()
-        _C._set_grad_enabled(True)
-
-    def __exit__(self, *error: object) -> None:
-        _C._set_grad_enabled(self._before)
-        self._keys.__exit__(None, None, None)
-
-
-_AUTOGRAD = [
-    getattr(_C.DispatchKey, name)
-    for name in ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor", "ADInplaceOrView")
-]
+_DRAWS = (torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag)
+for _name, _schema, _run, _fake, _tags in (
+    ("loop", _FORWARD, _loop, fake_loop, _DRAWS),
+    ("loop_forward", _FORWARD, _loop, fake_loop, _DRAWS),
+    ("loop_backward", _BACKWARD, _loop_backward, _fake_loop_backward, (torch.Tag.pt2_compliant_tag,)),
+):
+    _library.define(f"{_name}{_schema}", tags=_tags)
+    _library.impl(_name, _run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"unspool::{_name}", _fake, lib=_library)
+_library.impl("loop", _differentiated, "Autograd")
+_library.impl("loop_forward", torch.library.fallthrough_kernel, "Autograd")
 
 
 @contextmanager
@@ -160,35 +176,3 @@ def _as_they_were(cells: Sequence[Any]) -> Generator[None, None, None]:
             except CannotGuardError:
                 continue
         yield
-
-
-def _promised(at: Site, operands: Sequence[Tensor], results: Sequence[Tensor]) -> list[Tensor]:
-    """Results laid out as the fakes are: outputs with time first in memory, states dense; none shares memory."""
-    made = list[Tensor]()
-    for number, each in enumerate(results):
-        if number < at.outputs and at.time_axis:
-            by_time = each.detach().transpose(0, 1)
-            made.append(each.detach() if by_time.is_contiguous() else by_time.contiguous().transpose(0, 1))
-        else:
-            made.append(each.detach().contiguous())
-    return _separate(made, operands)
-
-
-def _separate(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tensor]:
-    """`tensors`, copied where one shares memory with another, or with one before it."""
-    seen, made = {each.untyped_storage().data_ptr() for each in others} - {0}, list[Tensor]()
-    for each in tensors:
-        memory = each.untyped_storage().data_ptr()
-        made.append(each.clone() if memory in seen else each)
-        seen.add(memory)
-    return made
-
-
-def _space(like: Tensor, steps: Any, time_axis: int) -> Tensor:
-    if not time_axis:
-        return like.new_empty((steps, *like.shape[1:]))
-    return like.new_empty((steps, like.shape[0], *like.shape[2:])).transpose(0, 1)
-
-
-def _wanted(operands: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor]:
-    return [operand for operand, want in zip(operands, wanted, strict=True) if want]

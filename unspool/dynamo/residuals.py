@@ -21,21 +21,20 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
+_C: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+
 TOKEN = torch.int64
 """The dtype of a token: one number, on the CPU."""
 
 
 class Residuals(bytearray):
-    """The autograd graph of a call of a loop, less its operands and results."""
+    """What a backward pass needs besides operands and results."""
 
     _alive: weakref.WeakValueDictionary[int, Residuals] = weakref.WeakValueDictionary()
 
-    def __init__(self, operands: Sequence[Tensor]) -> None:
+    def __init__(self) -> None:
         super().__init__(struct.pack("q", id(self)))
         self._alive[id(self)] = self
-        self._lent = _Lent(operands)
-        self._edges: list[Any] = []
-        self._sources: list[Tensor] = []
 
     @classmethod
     def of(cls, token: Tensor) -> Residuals:
@@ -46,35 +45,70 @@ class Residuals(bytearray):
         """The tensor that keeps them alive."""
         return torch.frombuffer(self, dtype=TOKEN)
 
+    def gradients(
+        self,
+        operands: Sequence[Tensor],
+        results: Sequence[Tensor],
+        gradients: Sequence[Tensor | None],
+        wanted: Sequence[bool],
+    ) -> list[Tensor | None]:
+        """Gradients of the operands that want them, which are given again, as the results are."""
+        raise NotImplementedError
+
+
+class Recorded(Residuals):
+    """The autograd graph of a call of a loop, less its operands and results."""
+
+    def __init__(self, operands: Sequence[Tensor]) -> None:
+        super().__init__()
+        self._lent = _Lent(operands)
+        self._edges: list[Any] = []
+        self._sources: dict[int, Tensor] = {}
+
     def keeping(self) -> saved_tensors_hooks:
         """Where the loop has to run."""
         # Autograd's graph holds these hooks, and this object holds the graph: they must not hold it.
         return saved_tensors_hooks(self._lent.pack, self._lent.unpack)
 
-    def finish(self, sources: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-        """Takes what has gradients and the results of the loop, and lets go of the operands."""
-        self._sources = list(sources)
+    def finish(self, sources: dict[int, Tensor], results: Sequence[Tensor], lent: bool) -> None:
+        """Takes what has gradients, by the number of the operand, and results, and lets go of the operands.
+
+        `lent` says that the backward pass gets the results again.
+        """
+        self._sources = dict(sources)
         self._edges = [get_gradient_edge(each) if each.requires_grad else None for each in results]
-        self._lent.finish(results)
+        self._lent.finish(results, lent)
 
     def gradients(
         self,
         operands: Sequence[Tensor],
         results: Sequence[Tensor],
         gradients: Sequence[Tensor | None],
+        wanted: Sequence[bool],
     ) -> list[Tensor | None]:
-        """Gradients of the sources of the loop, given its operands and results again."""
-        sources = self._sources
+        """Gradients of the sources of the loop: the operands that want them."""
+        numbers, sources = list(self._sources), list(self._sources.values())
         first = {id(each): number for number, each in reversed(list(enumerate(sources)))}
         ends = [(e, d) for e, d in zip(self._edges, gradients, strict=True) if e is not None and d is not None]
-        if not ends:
-            return [None] * len(sources)
-        with self._lent.again([*operands, *results]):
-            found = torch.autograd.grad(
-                [edge for edge, _ in ends], sources, [d for _, d in ends], retain_graph=True, allow_unused=True
-            )
+        found: Sequence[Tensor | None] = [None] * len(sources)
+        if ends:
+            with Recording(), self._lent.again([*operands, *results]):
+                found = torch.autograd.grad(
+                    [edge for edge, _ in ends], sources, [d for _, d in ends], retain_graph=True, allow_unused=True
+                )
         # A weight that stands among them twice has its gradient once.
-        return [each if first[id(sources[k])] == k else None for k, each in enumerate(found)]
+        each = {numbers[k]: d if first[id(sources[k])] == k else None for k, d in enumerate(found)}
+        if any(d is not None and not wanted[number] for number, d in each.items()):
+            raise gradient_lost()
+        return [each.get(number) for number, want in enumerate(wanted) if want]
+
+
+def gradient_lost() -> RuntimeError:
+    """What to raise where a gradient arrives that the graph has no place for."""
+    return RuntimeError(
+        "a weight gets a gradient that no gradient reached when torch.compile recorded the loop: call "
+        "torch.compiler.reset() after changing a cell"
+    )
 
 
 @dataclass
@@ -96,15 +130,15 @@ class _Lent:
         """The tensors that are in each piece of memory, by its address."""
         self._note(0)
 
-    def finish(self, results: Sequence[Tensor]) -> None:
-        """Takes the results, and lets go of all."""
-        self._strides += [each.stride() for each in results]
+    def finish(self, results: Sequence[Tensor], lent: bool) -> None:
+        """Takes the results, if these are lent too, and lets go of all."""
         given = len(self._tensors)
         self._tensors += [each.detach() for each in results]
+        self._strides += [each.stride() for each in results if lent]
         self._note(given)
         for each in self._saved:
             if each.tensor is not None and (place := self._place(each.tensor)) is not None:
-                each.tensor, each.place = None, place
+                each.tensor, each.place = (None, place) if lent else (each.tensor.clone(), None)
         self._tensors, self._saved, self._numbers = [], [], {}
 
     @contextmanager
@@ -180,3 +214,34 @@ def _strided(tensor: Tensor, stride: tuple[int, ...]) -> Tensor:
     if tensor.stride() == stride:
         return tensor
     return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+class Recording:
+    """Lets autograd record, or, if there is nothing to record, not.
+
+    >>> with Recording(False):
+    ...     torch.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._enabled = enabled
+
+    def __enter__(self) -> None:
+        excluded = _C._dispatch_tls_local_exclude_set()
+        for key in _AUTOGRAD:
+            excluded = excluded.remove(key)
+        self._keys = _C._ForceDispatchKeyGuard(_C._dispatch_tls_local_include_set(), excluded)
+        self._keys.__enter__()
+        self._before = torch.is_grad_enabled()
+        _C._set_grad_enabled(self._enabled)
+
+    def __exit__(self, *error: object) -> None:
+        _C._set_grad_enabled(self._before)
+        self._keys.__exit__(None, None, None)
+
+
+_AUTOGRAD = [
+    getattr(_C.DispatchKey, name)
+    for name in ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor", "ADInplaceOrView")
+]

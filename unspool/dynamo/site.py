@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,12 +15,12 @@ from torch.nn.utils import stateless
 
 from unspool.dynamo.capture import CELL, STEP_INDEX, TENSOR
 from unspool.dynamo.structures import encode
+from unspool.engine.memory.policies import Checkpoint, Keep, default_memory
 from unspool.loops.step_index import StepIndex
 from unspool.structure import Structure, map_structure
 
 swapped: Any = stateless  # whose private function is what functional_call does, without the call
 _sites: dict[str, Site] = {}
-_numbers = itertools.count()
 
 
 @dataclass
@@ -34,10 +33,14 @@ class Site:
         names: the names of the weights of each cell, which are the first operands.
         options: its other arguments.
         autocast: the device, whether autocast is on, and its dtype.
+        asked: which operands require gradients.
+        wanted: which of these a gradient can reach.
         cells: the cells, as long as they live.
         program: how its results are made of tensors, once that is known.
         outputs: how many of these are outputs, which come before states.
         checked: whether it is known that all gradients reach operands.
+        remembered: calls of the engine for others like them.
+        ran: the plan that ran last.
     """
 
     loop: Callable[..., Any]
@@ -45,29 +48,23 @@ class Site:
     names: tuple[tuple[str, ...], ...]
     options: dict[str, Any]
     autocast: tuple[str, bool, torch.dtype]
+    asked: Sequence[bool]
+    wanted: Sequence[bool] = ()
     cells: list[weakref.ref[Any]] = field(default_factory=list)
     program: str = ""
     outputs: int = 0
     checked: bool = False
+    remembered: dict[Hashable, Any] = field(default_factory=dict)
+    ran: Any = None
 
-    @staticmethod
-    def opened(
-        loop: str,
-        arguments: dict[str, Any],
-        names: tuple[tuple[str, ...], ...],
-        options: dict[str, Any],
-        autocast: tuple[str, bool, torch.dtype],
-        cells: Sequence[Any],
-    ) -> str:
-        """The key of a new site."""
-        import unspool
+    def open(self, key: str, cells: Sequence[Any]) -> None:
+        """Lets the site be found by a key, as long as its cells live."""
+        self.cells = [weakref.ref(cell, lambda _: _sites.pop(key, None)) for cell in cells]
+        _sites[key] = self
 
-        # Another key for every trace: of two equal calls in a graph, each draws its own random numbers.
-        key = f"{loop} {next(_numbers)}"
-        site = Site(getattr(unspool, loop), arguments, names, options, autocast)
-        site.cells += [weakref.ref(cell, lambda _: _sites.pop(key, None)) for cell in cells]
-        _sites[key] = site
-        return key
+    def close(self, key: str) -> None:
+        """Lets it be found no more."""
+        del _sites[key]
 
     @staticmethod
     def at(key: str) -> Site:
@@ -85,10 +82,37 @@ class Site:
         """The axis of time in inputs and outputs."""
         return 0 if self.options["time_major"] else 1
 
+    @property
+    def turned(self) -> int:
+        """How many results, the first ones, have time as their second axis."""
+        return self.outputs if self.time_axis else 0
+
+    @cached_property
+    def weights(self) -> int:
+        """How many operands, the first ones, are weights."""
+        return sum(map(len, self.names))
+
+    @cached_property
+    def inputs(self) -> list[int]:
+        """The operands that are inputs, by number."""
+        return _numbers_of_tensors(self.arguments["inputs"])
+
+    @cached_property
+    def lengths(self) -> int | None:
+        """The operand that is all lengths, by number, if one is."""
+        slot = _slot(self.arguments["sequence_length"])
+        return None if slot is None else slot[1]
+
+    @cached_property
+    def lends_results(self) -> bool:
+        """Whether a backward pass gets the results again, since a policy may not keep states that outputs have."""
+        policy = self.options["memory"] or default_memory(torch.device(self.autocast[0]))
+        return not isinstance(policy, Keep | Checkpoint)
+
     def run(self, operands: Sequence[Tensor], *, no_steps: bool = False) -> Structure:
         """The loop on these operands, or on none of the steps."""
         cells = [reference() for reference in self.cells]
-        arguments = {name: _filled(each, operands, cells) for name, each in self.arguments.items()}
+        arguments = {name: fill(each, operands, cells) for name, each in self.arguments.items()}
         if no_steps:
             arguments["inputs"] = map_structure(self._without_steps, arguments["inputs"])
         others = self._others(cells, operands)
@@ -101,9 +125,13 @@ class Site:
                 stack.enter_context(swapped._reparametrize_module(cell, given, tie_weights=True))
             return self.loop(**arguments, **self.options)
 
+    def is_as_recorded(self, operands: Sequence[Tensor]) -> bool:
+        """Whether its cells have the operands as their weights, and autocast is as it was at the call."""
+        return self._is_cast() and not self._others([reference() for reference in self.cells], operands)
+
     def steps(self, operands: Sequence[Tensor]) -> Any:
         """The number of steps."""
-        inputs = [operands[number] for number in _numbers_of_tensors(self.arguments["inputs"])]
+        inputs = [operands[number] for number in self.inputs]
         return next((each.shape[self.time_axis] for each in inputs if each.dim() > self.time_axis), 0)
 
     def results(self, found: Structure) -> list[Tensor]:
@@ -162,7 +190,7 @@ def _weight_at(cell: Any, path: Sequence[str]) -> Tensor | None:
     return cell._buffers.get(path[-1]) if found is None else found
 
 
-def _filled(part: Structure, operands: Sequence[Tensor], cells: Sequence[Any]) -> Structure:
+def fill(part: Structure, operands: Sequence[Tensor], cells: Sequence[Any]) -> Structure:
     """The arguments with tensors and cells in their slots."""
     inner: Any = part
     if (slot := _slot(part)) is not None:
@@ -170,9 +198,9 @@ def _filled(part: Structure, operands: Sequence[Tensor], cells: Sequence[Any]) -
         return StepIndex() if kind == STEP_INDEX else (operands if kind == TENSOR else cells)[number]
     make: Any = inner.__class__
     if isinstance(part, dict):
-        return make((key, _filled(each, operands, cells)) for key, each in inner.items())
+        return make((key, fill(each, operands, cells)) for key, each in inner.items())
     if isinstance(part, tuple | list):
-        filled = [_filled(each, operands, cells) for each in inner]
+        filled = [fill(each, operands, cells) for each in inner]
         return make(*filled) if hasattr(make, "_fields") else make(filled)
     return inner
 

@@ -24,8 +24,8 @@ from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.memory.policies import default_memory
 from unspool.engine.plans.cache import plan_of
 from unspool.engine.plans.fast_path import Ready
-from unspool.engine.reasons import CannotPlanError, Code
-from unspool.engine.request import Request
+from unspool.engine.reasons import CannotPlanError, Code, Reason
+from unspool.engine.request import Options, Request
 from unspool.engine.trace.gradient_reach import bits
 from unspool.structure import Structure, flatten, map_structure, map_tensors, unflatten_as
 from unspool.tracers import recorder, static_shape
@@ -134,11 +134,16 @@ def _check_values(request: Request, call: Call) -> None:
 
 def _say_interpreted(cell: Any, call: Call) -> bool:
     """Whether it is, and somebody was told."""
-    phases = [each for each in (call.schedule.forward, call.schedule.adjoint) if each is not None]
-    reasons = [each for each in (phase.slowed_by(call.emitter) for phase in phases) if each is not None]
+    reasons = slowed_by(call)
     for reason in reasons:
         fall_back(cell, "is interpreted, not compiled", reason)
     return bool(reasons)
+
+
+def slowed_by(call: Call) -> list[Reason]:
+    """Why phases of a call are interpreted although there is a compiler; nothing if none is."""
+    phases = [each for each in (call.schedule.forward, call.schedule.adjoint) if each is not None]
+    return [each for each in (phase.slowed_by(call.emitter) for phase in phases) if each is not None]
 
 
 def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor]]:
@@ -182,9 +187,30 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
         call = call_on(call.layout.counted)
     if call.layout.steps == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
+    return _started(call, options), tensors
+
+
+def relaid(call: Call, layout: Layout, requiring: int, options: Options) -> Call | None:
+    """A call whose rows have other lengths than before, and else nothing new; None if it is not that alike.
+
+    Args:
+        call: the call before.
+        layout: the rows now.
+        requiring: a bit for each operand that requires gradients.
+        options: how it was to run.
+    """
+    ends = call.plan.reach.results(layout, requiring) if call.memory is not None else 0
+    if layout.steps == 0 or bool(ends) != (call.memory is not None):
+        return None
+    chunk = options.parallel_iterations or _default_chunk(layout)
+    return _started(call._replace(layout=layout, ends=ends, chunk=chunk), options)
+
+
+def _started(call: Call, options: Options) -> Call:
+    """A call whose compilers are at work, in chunks that suit its values."""
     parts = call.start()  # which may still find a reason
-    chunk = options.parallel_iterations or _suited_chunk(call.chunk, parts, batch_size)
-    return call if chunk == call.chunk else call._replace(chunk=chunk), tensors
+    chunk = options.parallel_iterations or _suited_chunk(call.chunk, parts, call.layout.batch_size)
+    return call if chunk == call.chunk else call._replace(chunk=chunk)
 
 
 def _suited_chunk(chunk: int, parts: Sequence[Parts], batch_size: int) -> int:

@@ -124,6 +124,11 @@ def circumstances(output_dtype: torch.dtype | None, device: torch.device) -> tup
     )
 
 
+def latest_call(cell: Any) -> Latest | None:
+    """What is known of the latest call of a cell that was planned, if there was one."""
+    return _plans_of(cell).latest.get(cell.__class__)
+
+
 def repeated_calls(cell: Any) -> dict[Hashable, Any]:
     """What is remembered of the calls of a cell that nobody changes, as long as it lives."""
     return _plans_of(cell).repeated

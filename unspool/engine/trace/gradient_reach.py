@@ -103,6 +103,10 @@ class Reach:
         """The sources that gradients reach if these results have got some."""
         return self._sources_of(layout.steps, layout.shortest, arrived)
 
+    def ever(self) -> int:
+        """The sources that gradients reach if all results have got some, whatever the number of steps."""
+        return self._sources_of(len(self._step.graph) + 1, 0, self._results)
+
     def _find_results(self, steps: int, shortest: int, requiring: int) -> int:
         fixed, outputs = requiring & ((1 << self._fixed) - 1), 0
 
