@@ -23,10 +23,10 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.layout import Layout
 from unspool.engine.execute.random_state import RandomState
+from unspool.engine.guards.guard import Guard, Place
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.plans.cache import latest_call
 from unspool.engine.plans.checks import check_circumstances
-from unspool.engine.plans.fast_path import Latest
 from unspool.engine.reasons import CannotPlanError
 from unspool.engine.request import Options
 from unspool.engine.run import prepare, relaid, slowed_by
@@ -73,14 +73,16 @@ class Remembered(NamedTuple):
     """A call for others like it, as long as its guard holds.
 
     Args:
-        latest: the guard, and where it lists the weights.
+        guard: whether the cell is as it was.
+        weights: where it lists the weights.
         how: what else it depends on.
         planned: the call.
         starts: whether the cell makes the initial state at every call.
         options: how it was to run.
     """
 
-    latest: Latest
+    guard: Guard
+    weights: list[Place]
     how: Hashable
     planned: Planned
     starts: bool
@@ -198,12 +200,12 @@ class Kept(Residuals):
 
 def _again(at: Site, cell: Any, operands: Sequence[Tensor], remembered: Remembered) -> tuple[Planned, list[Any]] | None:
     """A call that is remembered, and its operands now; None if something else has changed than their values."""
-    latest, how, planned, starts, options = remembered
-    listed = latest.guard.check(cell) if _how() == how else None
+    guard, weights, how, planned, starts, options = remembered
+    listed = guard.check(cell) if _how() == how else None
     if listed is None:
         return None
     tensors = planned.tensors(operands, at.time_axis)
-    for k, (probe, place) in enumerate(latest.weights.values()):
+    for k, (probe, place) in enumerate(weights):
         if tensors[k] is not listed[probe][place]:
             return None
     if at.lengths is not None:
@@ -260,12 +262,12 @@ def _prepared(at: Site, cell: Any, operands: Sequence[Tensor], key: Hashable) ->
     planned = Planned(call._replace(replay=None), sources, own, inputs, _order(at, call, sequences))
     if any(at.asked[number] and not at.wanted[number] for number in _reached(planned) if number is not None):
         raise gradient_lost()
-    latest = latest_call(cell)
+    latest = latest_call(cell, call.plan)
     # Once the plan has run, no compiler is at work any more that could fail.
-    ran = latest is not None and latest.plan is call.plan and at.ran is call.plan
+    ran = at.ran is call.plan
     space = key in at.remembered or len(at.remembered) < MOST
     if latest is not None and ran and space and _is_decided(at, sequences, call, tensors):
-        at.remembered[key] = Remembered(latest, _how(), planned, starts and not is_zero(cell), sequences.options)
+        at.remembered[key] = Remembered(*latest, _how(), planned, starts and not is_zero(cell), sequences.options)
     return planned, list(tensors)
 
 

@@ -15,6 +15,7 @@ from torch.utils import _device as default_device
 
 from unspool.engine.execute.operands import Signature
 from unspool.engine.guards.fingerprint import TENSOR, Fingerprint
+from unspool.engine.guards.guard import Guard, Place
 from unspool.engine.guards.nodes import Key, bytes_of
 from unspool.engine.guards.rehearsal import NewlyImportedError
 from unspool.engine.plans.checks import check_can_be_planned, check_circumstances
@@ -124,9 +125,12 @@ def circumstances(output_dtype: torch.dtype | None, device: torch.device) -> tup
     )
 
 
-def latest_call(cell: Any) -> Latest | None:
-    """What is known of the latest call of a cell that was planned, if there was one."""
-    return _plans_of(cell).latest.get(cell.__class__)
+def latest_call(cell: Any, plan: Plan) -> tuple[Guard, list[Place]] | None:
+    """What guards the latest calls of a cell and where it lists the weights, if one of these ran by a plan."""
+    latest = _plans_of(cell).latest.get(cell.__class__)
+    known = () if latest is None else latest.known.values()
+    found = next((each for each in known if each.plan is plan), None)
+    return None if latest is None or found is None else (latest.guard, list(found.weights.values()))
 
 
 def repeated_calls(cell: Any) -> dict[Hashable, Any]:
