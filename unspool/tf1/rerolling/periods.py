@@ -147,7 +147,7 @@ class Search:
             return Period(Template((), (), ()), []), start + 1
         before_all = number - len(steps) - 1
         opening = self._opening(before_all, template)
-        if opening is not None:
+        if opening is not None and _precedes(opening, steps[0]):
             return Period(template, [opening, *steps], opened=True), number
         return self._turned(before_all, Period(template, steps)) or Period(template, steps), number
 
@@ -287,6 +287,11 @@ class Search:
             and not any(each in self.fixed for each in operation.outputs)
             and not any(self._levels.get(each, -1) >= start for each in waits)
         )
+
+
+def _precedes(step: Step, other: Step) -> bool:
+    """Whether what a step reads of the last one is what another step makes: they may have been alike by chance."""
+    return all(step.operations[read.place].outputs[read.output] is tensor for read, tensor in other.last.items())
 
 
 def _kinds(operation: Operation) -> list[object]:
