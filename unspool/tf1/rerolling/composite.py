@@ -239,8 +239,12 @@ class Rolled:
         self._ingredients, self._count, self._fixed = ingredients, count, ingredients.fixed
         self._padded, self._trimmed, self._ended = padded, trimmed, ended
 
-    def __call__(self, run: Run, *values: Any) -> list[Any]:
-        """What all steps show, and the final state."""
+    def __call__(self, run: Run, *values: Any) -> Any:
+        """What all steps show, and the final state; if there is one tensor of these, the tensor."""
+        found = self._results(run, values)
+        return found[0] if len(found) == 1 else found
+
+    def _results(self, run: Run, values: Values) -> list[Any]:
         first, last = len(self._padded), len(self._padded) + len(self._ingredients.recipe.new)
         sequences, state = values[:first], values[first:last]
         cell = self._ingredients.composite(run, values[last:])
