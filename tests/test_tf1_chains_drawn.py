@@ -19,6 +19,7 @@ from tests.tf1_unrolled import (
     numbers,
     sequence,
     squares,
+    whole,
 )
 from unspool import tf1 as tf
 from unspool.tf1.rerolling import chains
@@ -55,11 +56,60 @@ class Drawn:
             self.feeds[each] = numbers(ROWS, DEPTH, seed=5)
 
 
+class Periodic:
+    """A program whose calls read what a piece makes of the last ones: mostly the same piece, sometimes another."""
+
+    def __init__(self, draw: Any) -> None:
+        x, self.feeds = sequence()
+        steps = tf.unstack(x, axis=1)
+        table = tf.get_variable("table", [DEPTH, DEPTH], tf.float64)
+        weights = tf.get_variable("weights", [DEPTH, DEPTH], tf.float64)
+        memory = tf.tanh(x)
+        cell = draw(st.sampled_from([cells.BasicRNNCell, cells.GRUCell, cells.BasicLSTMCell]))(DEPTH)
+        pieces: dict[str, Any] = {
+            "multiply": lambda a, b, k: tf.matmul(a, weights) * 0.5 + b,
+            "join": lambda a, b, k: tf.concat([a, b], 1)[:, 1 : 1 + DEPTH],
+            "look_up": lambda a, b, k: a + tf.nn.embedding_lookup(table, tf.argmax(tf.matmul(b, weights), 1)),
+            "hold": lambda a, b, k: a - tf.stop_gradient(tf.nn.embedding_lookup(table, tf.argmax(b, 1))),
+            "tie": lambda a, b, k: a + tf.matmul(b, table),
+            "attend": lambda a, b, k: a + tf.reduce_sum(memory * tf.expand_dims(tf.nn.softmax(b), 1), 1),
+            "choose": lambda a, b, k: tf.where(tf.reduce_sum(steps[k], 1) > 0, a, b),
+            "step": lambda a, b, k: a + steps[k],
+            "carry": lambda a, b, k: self.carried(a, b),
+        }
+        usual = draw(st.lists(st.sampled_from(sorted(pieces)), min_size=1, max_size=3))
+        begins, other = draw(st.booleans()), draw(st.integers(0, 12))
+        self._carried: Any = tf.zeros([ROWS, DEPTH], tf.float64)
+        self.outputs: list[Any] = []
+        self.made: list[Any] = []
+        state = cell.zero_state(ROWS, tf.float64)
+        before = tf.zeros([ROWS, DEPTH], tf.float64)
+        for number in range(len(steps)):
+            given = steps[0] if number == 0 and not begins else before
+            for name in () if number == 0 and not begins else usual if number != other else ["multiply"]:
+                given = pieces[name](given, before, number)
+                self.made.append(given)
+            before, state = cell(given, state)
+            self.outputs.append(before)
+        everything = st.sampled_from([*self.outputs, *self.made, *unspool.structure.flatten(state)])
+        loss = squares(draw(st.lists(everything, min_size=1, max_size=4)))
+        by = [*tf.trainable_variables(), x, *draw(st.lists(everything, max_size=1))]
+        self.fetches = [loss, [each for each in tf.gradients(loss, by) if each is not None]]
+        self.fetches += draw(st.lists(everything, max_size=3))
+        for each in draw(st.lists(everything, max_size=1)):
+            self.feeds[each] = numbers(ROWS, DEPTH, seed=5)
+
+    def carried(self, a: Any, b: Any) -> Any:
+        self._carried = self._carried * 0.5 + b
+        return a + self._carried
+
+
+@pytest.mark.parametrize("program", [Drawn, Periodic])
 @settings(max_examples=cases(25, 500), deadline=None)
 @given(st.data())
-def test_drawn_chains_compute_what_their_calls_compute(data: st.DataObject):
+def test_drawn_calls_as_loops_compute_what_the_calls_compute(program: Any, data: st.DataObject):
     with tf.Graph().as_default():
-        drawn = Drawn(data.draw)
+        drawn = program(data.draw)
         found: list[Any] = []
         for fewest in (2, NEVER):
             with pytest.MonkeyPatch.context() as patch, tf.Session() as session:
@@ -67,6 +117,6 @@ def test_drawn_chains_compute_what_their_calls_compute(data: st.DataObject):
                 session.run(tf.global_variables_initializer())
                 for number, variable in enumerate(tf.trainable_variables()):
                     variable.load(numbers(*variable.shape.as_list(), seed=number), session)
-                found.append(unspool.structure.flatten(session.run(drawn.fetches, drawn.feeds)))
+                found.append(whole(session.run(drawn.fetches, drawn.feeds)))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, **CLOSE)

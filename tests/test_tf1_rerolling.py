@@ -23,6 +23,8 @@ from tests.tf1_unrolled import (
     trained,
 )
 from unspool import tf1 as tf
+from unspool.engine.guards.fingerprint import Fingerprint
+from unspool.tf1.rerolling.composite import Composite
 
 cells = tf.nn.rnn_cell
 WORDS = 7
@@ -287,6 +289,22 @@ def test_rows_of_other_batches_and_sessions():
             assert loops_of(session) == 1
     np.testing.assert_array_equal(found[0], found[2])
     np.testing.assert_allclose(np.asarray(found[0])[:, :2], found[1], rtol=1e-12)
+
+
+def test_a_guard_does_not_look_into_the_graph():
+    """A loop that holds a memory is guarded in every run."""
+    x, feeds = sequence()
+    made = Pieces(x)
+    outputs, _ = reading_back(made.attended, cells.GRUCell(UNITS), made.steps[0])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(outputs, feeds)
+        (composite,) = [each for each in session.state._kept.values() if isinstance(each, Composite)]
+        assert composite.row_buffers
+        before = len(Fingerprint(composite).nodes)
+        tf.tanh(outputs[-1])
+        assert len(Fingerprint(composite).nodes) == before
+        assert all(not isinstance(each.value, tf.Graph | tf.Tensor) for each in Fingerprint(composite).nodes)
 
 
 def test_a_symbol_that_is_not_in_the_table_is_an_error():

@@ -59,9 +59,21 @@ def ran(build: Callable[[], Model], fewest: int, turns: int = 2) -> Ran:
 
 
 def whole(fetched: Any) -> list[Any]:
-    """All arrays; of gradients of tables, the rows and their numbers."""
-    leaves = unspool.structure.flatten(fetched)
-    return [part for each in leaves for part in (each[:2] if isinstance(each, tf.IndexedSlicesValue) else [each])]
+    """All arrays; of gradients of tables, for each row the sums of what was read of it, and of their squares.
+
+    The order of readings is nobody's business, but an optimiser may ask for the norm of all of them.
+    """
+    found: list[Any] = []
+    for each in unspool.structure.flatten(fetched):
+        if isinstance(each, tf.IndexedSlicesValue):
+            blank = np.zeros((each.indices.max() + 1, *each.values.shape[1:]))
+            for power in (1, 2):
+                found.append(blank.copy())
+                np.add.at(found[-1], each.indices, each.values**power)
+            found.append(len(each.indices))
+        else:
+            found.append(each)
+    return found
 
 
 def noted(function: Callable[..., Any], calls: list[Any]) -> Callable[..., Any]:

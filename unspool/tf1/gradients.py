@@ -115,6 +115,10 @@ class _Gradient:
         """Whether the gradient by a variable holds the rows that were read of it."""
         return self._tables[self.operation.watches.index(table)] is not None
 
+    def comes_to(self, tensors: Sequence[Tensor]) -> list[bool]:
+        """To which of these tensors a gradient of the targets comes."""
+        return _reached(tensors, self.operation.inputs[: self._targets])
+
     def __call__(self, run: Run, *values: torch.Tensor) -> Any:
         targets, rest = values[: self._targets], iter(values[self._targets :])
         weights = [next(rest) if given else None for given in self._weighted]
@@ -154,11 +158,10 @@ class _Gradient:
         return made[0] if len(made) == 1 else made
 
 
-def readings_by_rows(table: Tensor, operations: Iterable[Operation]) -> tuple[bool, bool]:
-    """Whether some of the operations take a gradient by the rows that are read of a table, and some by all of it."""
-    functions: list[Any] = [each.function for each in operations if table in each.watches]
-    found = {each.reads_rows(table) for each in functions}
-    return True in found, False in found
+def gradients_by(table: Tensor, operations: Iterable[Operation]) -> tuple[list[_Gradient], list[_Gradient]]:
+    """Those of the operations that take gradients by the rows that are read of a table, and those by all of it."""
+    found: list[Any] = [each.function for each in operations if table in each.watches]
+    return [each for each in found if each.reads_rows(table)], [each for each in found if not each.reads_rows(table)]
 
 
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:

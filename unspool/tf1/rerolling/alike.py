@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -22,15 +22,19 @@ DEEPEST = 8
 
 
 class Alike:
-    """Numbers operations and tensors: those with the same number compute the same."""
+    """Numbers operations and tensors: those with the same number compute the same.
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
+    Args:
+        operations: in an order in which they can run.
+        fed: tensors that have other values than they compute.
+    """
+
+    def __init__(self, operations: Sequence[Operation], fed: Collection[Tensor]) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._functions: dict[Operation, int] = {}
         self._values: dict[Tensor, int] = {}
         self._alive: list[Any] = []  # what is compared by identity
-        for each in operations:  # inputs first
-            self._evaluate(each)
+        self._waiting, self._fed = operations, fed
 
     def function(self, operation: Operation) -> int:
         """What it makes of its inputs, whichever they are."""
@@ -40,6 +44,9 @@ class Alike:
 
     def value(self, tensor: Tensor) -> int:
         """What a tensor holds."""
+        waiting, self._waiting = self._waiting, ()
+        for each in waiting:
+            self._evaluate(each)
         if tensor not in self._values:
             self._values[tensor] = self._number(("fed", self._same(tensor)))
         return self._values[tensor]
@@ -52,7 +59,8 @@ class Alike:
         else:
             key = self._same(operation)
         for each in operation.outputs:
-            self._values.setdefault(each, self._number((key, each.index)))
+            if each not in self._fed:
+                self._values[each] = self._number((key, each.index))
 
     def _look(self, operation: Operation) -> Hashable:
         kinds = tuple(kind(each) for each in operation.outputs)

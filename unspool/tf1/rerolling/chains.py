@@ -6,7 +6,6 @@ fetch needs, and has loops in their place.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from unspool.cells.wrappers.dropout import DropoutWrapper
 from unspool.structure import Structure, flatten
 from unspool.tf1.graph import Operation
 from unspool.tf1.rerolling.order import Order
+from unspool.tf1.tables import LOOKUP, VARIABLE
 from unspool.tf1.tensor import Tensor
 
 FEWEST = 4
@@ -89,10 +89,10 @@ def noted(operation: Operation, call: CellCall) -> None:
 def joined(
     operations: Sequence[Operation], wanted: Sequence[Tensor | Operation], fed: Collection[Tensor], watched: Any
 ) -> list[Operation]:
-    """Operations that compute the same with loops in the place of chains, in an order in which they can run.
+    """Operations that compute the same with loops in the place of what repeats, in an order in which they can run.
 
-    Calls stay as they are where somebody could tell: where their results are fed, or gradients taken by them, and where
-    what one reads depends on what another has put out, other than through the state.
+    First calls of a cell that depend on each other through the state alone, then steps of which each reads the last.
+    What is fed, and what gradients are taken by, stays as it is.
 
     Args:
         operations: what is needed; none of them depends on a change of a variable.
@@ -100,9 +100,9 @@ def joined(
         fed: the tensors whose values are given.
         watched: the tensors by which gradients are taken.
     """
-    free = [each for each in operations if each.call is not None and not _is_fixed(each, fed, watched)]
-    counts = Counter(each.call.bound for each in free)
-    if not any(count >= FEWEST for count in counts.values()):
+    free = [each for each in operations if not _is_fixed(each, fed, watched)]
+    groups = [each for each in _repeated(free) if len(each) >= FEWEST]
+    if not groups:
         return list(operations)
     from unspool.tf1.rerolling.alike import Alike
     from unspool.tf1.rerolling.joining import Rewrite
@@ -110,19 +110,34 @@ def joined(
     from unspool.tf1.rerolling.rolling import roll
 
     rewrite = Rewrite(operations, wanted, fed, watched)
-    for chain in _chains(free):
+    for chain in _chains([each for each in free if each.call is not None]):
         if len(chain) >= FEWEST:
             for segment in _segments(chain, rewrite.ordered()):
                 if len(segment) >= FEWEST:
                     rewrite.join(segment)
-    for bound in [each for each, count in counts.items() if count >= FEWEST]:
-        order = rewrite.ordered()
-        calls = [each for each in order.operations if each in free and each.call.bound is bound]
-        if len(calls) >= FEWEST:
-            search = Search(calls, order, alike := Alike(order.operations), {*fed, *watched})
-            for period in search.periods(FEWEST):
-                roll(rewrite, period, alike)
+    order = rewrite.ordered()
+    alike = Alike(order.operations, fed)
+    for group in groups:
+        members = [each for each in order.operations if each in group]
+        found = [] if len(members) < FEWEST else Search(members, order, alike, {*fed, *watched}).periods(FEWEST)
+        if [roll(rewrite, period, alike) for period in found]:
+            order = rewrite.ordered()
+            alike = Alike(order.operations, fed)
     return rewrite.finished()
+
+
+def _repeated(operations: Sequence[Operation]) -> list[dict[Operation, None]]:
+    """Operations of which each may be what a step is known by: calls of one cell, then readers of one matrix."""
+    calls: dict[Any, dict[Operation, None]] = {}
+    readers: dict[Any, dict[Operation, None]] = {}
+    for operation in operations:
+        if operation.call is not None:
+            calls.setdefault(operation.call.bound, {})[operation] = None
+        elif not operation.takes_run and operation.type != LOOKUP:
+            for each in operation.inputs:
+                if each.op.type == VARIABLE and each.dims is not None and len(each.dims) == 2:
+                    readers.setdefault((operation.type, each), {})[operation] = None
+    return [*calls.values(), *readers.values()]
 
 
 def _is_fixed(operation: Operation, fed: Collection[Tensor], watched: Collection[Tensor]) -> bool:

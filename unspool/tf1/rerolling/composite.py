@@ -133,7 +133,7 @@ class Composite(RNNCell):
 
     def __init__(self, recipe: Recipe, cells: dict[str, Any], held: dict[str, Any], rows: tuple[str, ...]) -> None:
         super().__init__()
-        self._recipe = Sealed(recipe)
+        self._recipe = Sealed(_constant(recipe))
         for name, each in cells.items():
             self.add_module(name, each)
         for name, each in held.items():
@@ -146,23 +146,31 @@ class Composite(RNNCell):
 
     def forward(self, inputs: Values, state: Values) -> tuple[Values, Values]:
         """One step of a loop; what follows the inputs are zeros for rows that are read."""
-        recipe: Recipe = self._recipe.value
+        recipe: Recipe = self._recipe.value(0)
         values = self._values(inputs[: recipe.inputs], state, recipe.parts, inputs[recipe.inputs :])
         return tuple(values[each] for each in recipe.shown), tuple(values[each] for each in recipe.new)
 
     def called(self, inputs: Values, state: Values, *, last: bool) -> tuple[Values, Values]:
         """One step by itself; None for what the last step does not have."""
-        recipe: Recipe = self._recipe.value
+        recipe: Recipe = self._recipe.value(0)
         values = self._values(inputs, state, recipe.parts[: recipe.final] if last else recipe.parts, None)
         found = dict(enumerate(values))
         return tuple(found.get(each) for each in recipe.shown), tuple(found.get(each) for each in recipe.new)
 
     def _values(self, inputs: Values, state: Values, parts: Sequence[Any], zeros: Values | None) -> list[Any]:
-        values = [*state, *inputs, *(getattr(self, name) for name in self._recipe.value.names)]
+        values = [*state, *inputs, *(getattr(self, name) for name in self._recipe.value(0).names)]
         for part, reads, number in parts:
             noise = _CALLS if zeros is None else None if number is None else zeros[number]
             values.extend(part(self, tuple(values[each] for each in reads), noise))
         return values
+
+
+def _constant(value: Any) -> Callable[[int], Any]:
+    """A built-in function that returns a value for 0: an atom, into which no guard looks.
+
+    What a recipe holds never changes, but it reaches the graph that it is of: a guard would take longer than the loop.
+    """
+    return (value,).__getitem__
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,8 +239,12 @@ class Rolled:
         self._ingredients, self._count, self._fixed = ingredients, count, ingredients.fixed
         self._padded, self._trimmed, self._ended = padded, trimmed, ended
 
-    def __call__(self, run: Run, *values: Any) -> list[Any]:
-        """What all steps show, and the final state."""
+    def __call__(self, run: Run, *values: Any) -> Any:
+        """What all steps show, and the final state; if there is one tensor of these, the tensor."""
+        found = self._results(run, values)
+        return found[0] if len(found) == 1 else found
+
+    def _results(self, run: Run, values: Values) -> list[Any]:
         first, last = len(self._padded), len(self._padded) + len(self._ingredients.recipe.new)
         sequences, state = values[:first], values[first:last]
         cell = self._ingredients.composite(run, values[last:])

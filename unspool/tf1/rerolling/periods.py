@@ -17,6 +17,7 @@ from typing import NamedTuple
 from unspool.tf1.graph import Operation
 from unspool.tf1.rerolling.alike import Alike, is_pure, kind
 from unspool.tf1.rerolling.order import Order
+from unspool.tf1.tables import LOOKUP
 from unspool.tf1.tensor import Tensor
 
 CALL = -1
@@ -146,8 +147,10 @@ class Search:
         if template is None:
             return Period(Template((), (), ()), []), start + 1
         before_all = number - len(steps) - 1
+        if len(steps) == 1 and any(read.place != CALL for read in steps[0].last):
+            return Period(template, steps), number  # places are those of another template
         opening = self._opening(before_all, template)
-        if opening is not None:
+        if opening is not None and _precedes(opening, steps[0]):
             return Period(template, [opening, *steps], opened=True), number
         return self._turned(before_all, Period(template, steps)) or Period(template, steps), number
 
@@ -196,8 +199,8 @@ class Search:
         last: dict[Last, Tensor] = {}
         for place in reversed(range(len(template.functions))):
             operation = operations.get(place)
-            if operation is None or not self._may_repeat(operation, number):
-                return None
+            if operation is None or operation.type == LOOKUP or not self._may_repeat(operation, number):
+                return None  # others may read what it makes, and no row may be read twice
             if self.alike.function(operation) != template.functions[place]:
                 return None
             for tensor, source in zip(operation.inputs, template.sources[place], strict=True):
@@ -287,6 +290,11 @@ class Search:
             and not any(each in self.fixed for each in operation.outputs)
             and not any(self._levels.get(each, -1) >= start for each in waits)
         )
+
+
+def _precedes(step: Step, other: Step) -> bool:
+    """Whether what a step reads of the last one is what another step makes: they may have been alike by chance."""
+    return all(step.operations[read.place].outputs[read.output] is tensor for read, tensor in other.last.items())
 
 
 def _kinds(operation: Operation) -> list[object]:

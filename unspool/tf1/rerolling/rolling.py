@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from unspool.structure import Containers, map_structure
-from unspool.tf1.gradients import readings_by_rows
+from unspool.tf1.gradients import gradients_by
 from unspool.tf1.graph import Operation
 from unspool.tf1.rerolling.alike import Alike
 from unspool.tf1.rerolling.composite import Called, Computed, Ingredients, LookedUp, Part, Reading, Recipe, Rolled
 from unspool.tf1.rerolling.joining import Rewrite
 from unspool.tf1.rerolling.periods import Given, Last, Made, Period, Source
 from unspool.tf1.rnn.modules import Bound
-from unspool.tf1.tables import LOOKUP, STOPS, VARIABLE
+from unspool.tf1.tables import LOOKUP, VARIABLE
 from unspool.tf1.tensor import Tensor
 from unspool.tf1.variables import Variable
 
@@ -84,14 +84,18 @@ class _Cell:
         """The numbers of what is given once."""
 
     def can_be_one(self) -> bool:
-        """Whether there is something to carry, all inputs have rows, and nothing that cells need changes."""
+        """Whether there is something to carry, all inputs have rows, nothing that cells need changes, and all steps'
+        readings of variables have gradients or none.
+        """
         changing = [self._whole.given[each] for each in self.sequences]
-        lookups = [each for each in self._operations if each.type == LOOKUP]
+        lookups = [place for place, each in enumerate(self._operations) if each.type == LOOKUP]
         return (
             bool(self.carries)
             and all(map(self.has_rows, [*self._whole.last.values(), *changing]))
             and all(self._needs(place) is not None for place in range(len(self._operations)))
-            and all(None not in (each.inputs[1].dims or (None,))[1:] for each in lookups)
+            and all(None not in (self._operations[each].inputs[1].dims or (None,))[1:] for each in lookups)
+            and all(self._has_gradient(each) is not None for each in lookups)
+            and all(self.has_rows(self._operations[each].outputs[0]) for each in lookups)
         )
 
     def has_rows(self, tensor: Tensor) -> bool:
@@ -154,7 +158,6 @@ class _Cell:
                 return len(self.carries) + self.sequences.index(source.number)
             return len(self.carries) + len(self.sequences) + self._held.index(source.number)
 
-        reached = self._reached(shown)
         parts: list[tuple[Part, tuple[int, ...], int | None]] = []
         readings: list[Reading] = []
         noted: list[int] = []
@@ -164,9 +167,9 @@ class _Cell:
                 parts.append((self._part(place, operation), reads, None))
                 continue
             table, places = operation.inputs
-            by_rows, whole = readings_by_rows(table, self._rewrite.operations)
-            counted = by_rows and place in reached and table not in self._rewrite.fed
-            parts.append((LookedUp(whole), reads, len(readings) if counted else None))
+            _, whole = gradients_by(table, self._rewrite.operations)
+            counted = bool(self._has_gradient(place)) and table not in self._rewrite.fed
+            parts.append((LookedUp(bool(whole)), reads, len(readings) if counted else None))
             if counted:
                 readings.append(
                     Reading(table.op.variables[0], tuple(int(each or 0) for each in (places.dims or ())[1:]))
@@ -189,16 +192,14 @@ class _Cell:
         given, made = (call.inputs, call.state), (call.output, call.new_state)
         return Called(f"cell_{place}", *(Containers(map_structure(lambda _: 0, each)) for each in (given, made)))
 
-    def _reached(self, shown: Sequence[tuple[int, int]]) -> set[int]:
-        """The places of operations that gradients of a step's results come to."""
-        count = len(self._operations)
-        found = {self._call, *(place for place, _ in shown), *(each.place % count for each in self.carries)}
-        for place in reversed(range(count)):
-            operation = self._operations[place]
-            if place in found and operation.type not in STOPS:
-                pairs = zip(operation.inputs, self._template.sources[place], strict=True)
-                found.update(s.place for tensor, s in pairs if isinstance(s, Made) and tensor.dtype.is_floating)
-        return found
+    def _has_gradient(self, place: int) -> bool | None:
+        """Whether every step's rows of a lookup have a gradient of their own; False if none of them has, else None.
+
+        A gradient holds the rows that were read on the way to what is differentiated, and no others.
+        """
+        by_rows, _ = gradients_by(self._operations[place].inputs[0], self._rewrite.operations)
+        found = {each for gradient in by_rows for each in gradient.comes_to(self.column(place, 0))}
+        return found.pop() if len(found) == 1 else None if found else False
 
     def _own(self, place: int, sources: Sequence[Source]) -> Sequence[Source]:
         """Those of an operation's sources that a step reads: not what a cell needs of a run."""
