@@ -93,3 +93,35 @@ add("sparse_to_dense with a default that is a list", lambda tf, i, v, d: tf.spar
 add("sparse_to_dense outside", lambda tf, i, v: tf.sparse_to_dense(i, [3], v), [1, 3], floats(2))
 add("sparse_to_dense of disorder", lambda tf, i, v: tf.sparse_to_dense(i, [5], v), [3, 1], floats(2))
 add("tf.sparse", lambda tf, i, v, s: [tf.sparse.to_dense(tf.sparse.reorder(tf.SparseTensor(i, v, s))), *parts(tf.sparse.concat(0, [tf.sparse.reshape(tf.sparse.transpose(tf.sparse.SparseTensor(i, v, s)), [2, 4])] * 2)), tf.sparse.reduce_sum(tf.sparse.retain(tf.SparseTensor(i, v, s), [True, True, False]), 0), *parts(tf.sparse.from_dense([[0, 2], [3, 0]]))], PLACES, VALUES, SHAPE)  # fmt: skip  # noqa: E501
+
+TABLE = floats(5, 3)
+IDS = np.array([0, 4, 1, 1, 2])
+WHERE = np.array([[0, 0], [0, 1], [1, 0], [3, 0], [3, 2]])
+WEIGHTS = floats(5, low=0.5)
+
+
+def _looked_up(tf: Any, table: Any, ids: Any, weights: Any, *more: Any, **options: Any) -> Any:
+    """The numbers and their weights as sparse tensors."""
+    function = tf.nn.safe_embedding_lookup_sparse if options.pop("safe", False) else tf.nn.embedding_lookup_sparse
+    where = more[0] if more else WHERE
+    sizes = [4, 3] if where.shape[1] == 2 else [2, 2, 3]
+    given = None if weights is None else tf.SparseTensor(where, weights, sizes)
+    return function(table, tf.SparseTensor(where, ids, sizes), given, **options)
+
+
+for _how in ("mean", "sum", "sqrtn"):
+    for _safe in (False, True):
+        _name = f"{'safe_' if _safe else ''}embedding_lookup_sparse {_how}"
+        _options = {"combiner": _how, "safe": _safe}
+        add(_name, lambda tf, t, i, o=_options: _looked_up(tf, t, i, None, **o), TABLE, IDS)
+        add(f"{_name} weighted", lambda tf, t, i, w, o=_options: _looked_up(tf, t, i, w, **o), TABLE, IDS, WEIGHTS)
+DEEPER = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 1, 0], [1, 1, 2]])
+SOME = np.array([0, -1, 1, -1, -1])
+MIXED = np.array([1.0, -1.0, 0.0, 2.0, 0.5], np.float32)
+add("safe_embedding_lookup_sparse of no numbers", lambda tf, t, i: _looked_up(tf, t, i, None, safe=True), TABLE, SOME)
+add("safe_embedding_lookup_sparse by default", lambda tf, t, i: _looked_up(tf, t, i, None, safe=True, default_id=3), TABLE, SOME)  # fmt: skip  # noqa: E501
+add("safe_embedding_lookup_sparse of no weights", lambda tf, t, i, w: _looked_up(tf, t, i, w, safe=True), TABLE, IDS, MIXED)  # fmt: skip  # noqa: E501
+add("safe_embedding_lookup_sparse of three axes", lambda tf, t, i: _looked_up(tf, t, i, None, DEEPER, safe=True), TABLE, IDS)  # fmt: skip  # noqa: E501
+add("safe_embedding_lookup_sparse in two parts", lambda tf, t, i: _looked_up(tf, [t[:3], t[3:]], i, None, safe=True), TABLE, IDS)  # fmt: skip  # noqa: E501
+add("embedding_lookup_sparse otherwise", lambda tf, t, i: _looked_up(tf, t, i, None, combiner="max"), TABLE, IDS)
+add("embedding_lookup_sparse of dense numbers", lambda tf, t, i: tf.nn.embedding_lookup_sparse(t, i, None), TABLE, IDS)

@@ -76,6 +76,7 @@ from unspool.tf1.rnn.loops import (
     static_rnn,
 )
 from unspool.tf1.rnn.raw import raw_rnn
+from unspool.tf1.sparse.embeddings import embedding_lookup_sparse, safe_embedding_lookup_sparse
 
 __all__ = [
     "all_candidate_sampler",
@@ -104,6 +105,7 @@ __all__ = [
     "dynamic_rnn",
     "elu",
     "embedding_lookup",
+    "embedding_lookup_sparse",
     "fixed_unigram_candidate_sampler",
     "in_top_k",
     "l2_loss",
@@ -126,6 +128,7 @@ __all__ = [
     "relu",
     "relu6",
     "rnn_cell",
+    "safe_embedding_lookup_sparse",
     "sampled_softmax_loss",
     "selu",
     "separable_conv2d",

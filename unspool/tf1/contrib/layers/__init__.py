@@ -54,6 +54,7 @@ from unspool.tf1.contrib.layers.regularizers import (
     sum_regularizer,
 )
 from unspool.tf1.namespace import missing
+from unspool.tf1.sparse.embeddings import safe_embedding_lookup_sparse
 
 __all__ = [
     "OPTIMIZER_CLS_NAMES",
@@ -88,6 +89,7 @@ __all__ = [
     "relu",
     "relu6",
     "repeat",
+    "safe_embedding_lookup_sparse",
     "separable_conv2d",
     "separable_convolution2d",
     "softmax",
