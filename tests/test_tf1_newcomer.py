@@ -247,7 +247,6 @@ def test_gfile(tmp_path: Any):
 @pytest.mark.parametrize(
     ("use", "advice"),
     [
-        (lambda: tf.saved_model.loader, "build the graph with the program"),
         (lambda: tf.keras.layers, "tf.layers and tf.nn.rnn_cell"),
         (lambda: tf.enable_eager_execution, "torch and plain unspool"),
         (lambda: tf.GradientTape, "use tf.gradients"),
