@@ -11,7 +11,7 @@ from unspool.tf1.renamed import RENAMED
 
 _SERVERS = "there are no servers here: run the program in one process, with tf.Session() and without a target"
 _INSTEAD = {
-    "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
+    "tf.keras": "there are layers for graphs; models that are fitted are for Keras 3 on torch",
     "tf.enable_eager_execution": "without a graph, use torch and plain unspool",
     "tf.GradientTape": "use tf.gradients, or torch and plain unspool",
     "tf.nn.rnn_cell.linear": "use tf.layers.dense",
