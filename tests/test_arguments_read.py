@@ -39,7 +39,7 @@ NO_EFFECT = {
     "restore_sequentially shared_name is_chief max_wait_secs recovery_wait_secs local_init_run_options "
     "ready_for_local_init_op queue_runner_def",
     "told by the values": "dtype tensor_dtype shape conjugate",
-    "not there yet": "unconnected_gradients data",
+    "not there yet": "unconnected_gradients",
     "of what has no operation of its own": "name _",
     "said of the variables": "trainable",
 }

@@ -209,3 +209,20 @@ def test_tuple_and_dependencies_wait_for_all(count: tf.Variable):
     first, second = tf.tuple([count.assign_add(1.0), tf.constant(2.0)])
     assert run(second, count) == [2.0, 1.0]
     assert first.dtype == tf.float32
+
+
+def test_an_assertion_shows_what_it_was_given() -> None:
+    fine = tf.placeholder(tf.bool)
+    data = [tf.constant([1.0, 2.5, 3.0, 4.0, 5.0]), "no", tf.constant([True]), tf.constant(["a", "b"])]
+    checks = [tf.Assert(fine, data), tf.Assert(fine, data[:2], summarize=1)]
+    with tf.Session() as session:
+        session.run(checks, {fine: True})
+        for check, words in zip(checks, [r"\[1 2.5 3...\] \[no\] \[1\] \[a b\]", r"\[1...\] \[no\]"], strict=True):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=f"assertion failed: {words}"):
+                session.run(check, {fine: False})
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be a scalar, but has shape \[2\]"):
+            session.run(checks, {fine: [True, True]})
+    with pytest.raises(ValueError, match="Shape must be rank 0 but is rank 1"):
+        tf.Assert([True, True], [1])
+    with pytest.raises(TypeError, match="must be bool, but is float32"):
+        tf.Assert(1.0, [1])

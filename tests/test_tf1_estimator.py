@@ -183,7 +183,6 @@ def _spec(mode: str, **parts: Any) -> Any:
         (lambda: tf.estimator.Estimator(lambda features, labels: 3).train(batches()), ValueError, "an EstimatorSpec"),
         (lambda: tf.estimator.train_and_evaluate(3, None, None), TypeError, "`estimator` must have type"),
         (lambda: tf.estimator.Estimator(model, warm_start_from="x"), NotImplementedError, "warm_start_from"),
-        (lambda: tf.estimator.Estimator(model).export_savedmodel("x", None), NotImplementedError, "not exported"),
     ],
 )
 def test_a_mistake_names_what_came(make: Any, error: type[Exception], message: str):

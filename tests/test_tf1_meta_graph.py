@@ -270,3 +270,32 @@ class TestMistakes:
                 prefix = tf.train.Saver().save(session, str(tmp_path / "model"))
         assert tf.train.checkpoint_exists(prefix)
         assert not Path(f"{prefix}.meta").exists()
+
+
+class Reshaping(tf.nn.rnn_cell.RNNCell):
+    """A cell whose step computes sizes, and draws."""
+
+    state_size = output_size = 4
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        new = tf.tanh(inputs + state * tf.get_variable("gain", [4]))
+        new = tf.nn.dropout(tf.reshape(tf.reshape(new, [-1, 2, 2]), [tf.shape(new)[0], 4]), 0.5)
+        return new, new
+
+
+def test_steps_with_sizes_draws_and_functions_of_their_own_go_on(tmp_path: Path) -> None:
+    values, fetches = np.ones((2, 5, 4), np.float32), ["rnn/dynamic_rnn:0", "called/dynamic_rnn:0"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        x = tf.placeholder(tf.float32, [None, 5, 4], name="x")
+        tf.nn.dynamic_rnn(Reshaping(), x, dtype=tf.float32)
+        inner = tf.nn.rnn_cell.GRUCell(4, activation=lambda y: tf.tanh(y) * tf.ones([tf.shape(y)[0], 1]))
+        cell = tf.nn.rnn_cell.ResidualWrapper(inner, residual_fn=lambda a, b: tf.concat([a[:, :2], b[:, 2:]], 1))
+        tf.nn.dynamic_rnn(cell, x, dtype=tf.float32, scope="called")
+        session.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(session, str(tmp_path / "model"))
+        expected = session.run(fetches, {x: values})
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(f"{prefix}.meta").restore(session, prefix)
+        for found, wanted in zip(session.run(fetches, {"x:0": values}), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-6)

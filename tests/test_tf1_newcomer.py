@@ -247,8 +247,8 @@ def test_gfile(tmp_path: Any):
 @pytest.mark.parametrize(
     ("use", "advice"),
     [
-        (lambda: tf.saved_model.loader, "build the graph with the program"),
-        (lambda: tf.keras.layers, "tf.layers and tf.nn.rnn_cell"),
+        (lambda: tf.keras.Sequential, "models that are fitted are for Keras 3"),
+        (lambda: tf.keras.layers.Bidirectional, "there are layers for graphs"),
         (lambda: tf.enable_eager_execution, "torch and plain unspool"),
         (lambda: tf.GradientTape, "use tf.gradients"),
         (lambda: tf.nn.seq2seq.rnn_decoder, "legacy_seq2seq"),

@@ -272,3 +272,21 @@ def test_another_cell_of_the_session_is_no_reason_for_the_plain_loop() -> None:
         session.run(outputs)
         session.run(own[:, :2])
         assert session.run(outputs).shape == (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (lambda y: tf.cond(tf.reduce_sum(y) > 0, lambda: y, lambda: -y), "depend on the values of tensors"),
+        (lambda y: y + tf.truncated_normal([4]), "depend on the values of tensors"),
+        (lambda y: y + tf.random_uniform([4]), "draws the same numbers for all rows"),
+    ],
+)
+def test_the_reason_for_the_plain_loop_is_what_the_operation_does(more: Any, reason: str) -> None:
+    outputs, _ = tf.nn.dynamic_rnn(Stepping(more), tf.ones([2, 3, 4]), dtype=tf.float32)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with unspool.strict(), pytest.raises(tf.errors.InvalidArgumentError, match=reason):
+            session.run(outputs)
+        with pytest.warns(unspool.PerformanceWarning, match=reason):
+            assert session.run(outputs).shape == (2, 3, 4)

@@ -11,6 +11,7 @@ from tests.tf1_ops import (
     distributions,
     images,
     joining,
+    keras,
     metrics,
     neural,
     operators,
@@ -45,5 +46,6 @@ CALLS: dict[str, dict[str, Call]] = {
     "strings": strings.CALLS,
     "metrics": metrics.CALLS,
     "custom_gradients": custom_gradients.CALLS,
+    "keras": keras.CALLS,
 }
 """By subject and name."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from tests.tf1_ops import (
     drawn_distributions,
+    drawn_effects,
     drawn_images,
     drawn_losses,
     drawn_matrices,
@@ -23,7 +24,7 @@ from tests.tf1_ops.call import Call
 from tests.tf1_ops.sparse import parts
 
 SUBJECTS = [drawn_images, drawn_places, drawn_matrices, drawn_orders, drawn_distributions, drawn_metrics]
-SUBJECTS += [drawn_strings, drawn_names, drawn_losses, drawn_state]
+SUBJECTS += [drawn_strings, drawn_names, drawn_losses, drawn_state, drawn_effects]
 Generator = np.random.Generator
 DRAWN: dict[str, Callable[[Generator], Call]] = {name: draw for each in SUBJECTS for name, draw in each.DRAWN.items()}
 """By the operation's name: what draws a call of it."""

@@ -13,7 +13,7 @@ ELSEWHERE = {
     "about a graph, its names and its lists": [
         "add_check_numerics_ops add_to_collection as_dtype colocate_with container device disable_eager_execution",
         "disable_v2_behavior executing_eagerly",
-        "get_collection get_collection_ref get_default_graph get_default_session group import_graph_def make_template",
+        "get_collection get_collection_ref get_default_session group import_graph_def make_template",
         "name_scope no_op reset_default_graph set_random_seed random.set_random_seed",
         "losses.add_loss losses.get_losses",
         "losses.get_regularization_loss losses.get_regularization_losses",

@@ -31,6 +31,7 @@ _note(
     *(f"{name} {what}" for name in ("softmax", "log_softmax") for what in ("by the old name", "past the end")),
 )
 _note("TensorFlow aborts", "neural", "softmax of a scalar")
+_note("an axis can be chosen of a tensor of any rank", "keras", "keras activation softmax")
 _note("TensorFlow 1.15 wants labels and logits named", "neural", "sparse_softmax_cross_entropy by position")
 _note("the sizes of parts are to be known when the graph is built", "neural", "embedding_lookup in parts")
 _note(

@@ -65,7 +65,6 @@ def mean(
     ...     print(session.run(update, {x: [1.0, 2.0]}), session.run(update, {x: [6.0]}), session.run(value))
     1.5 3.0 3.0
     """
-    graph = get_default_graph()
     with variable_scope(name, "mean"):
         total, count = _metric_variable("total"), _metric_variable("count")
         given = cast(as_tensor(values), float32)
@@ -83,40 +82,56 @@ def mean(
         updated = apply(
             "update_op", update, *inputs, outputs=[(float32, ())], takes_run=True, effect=True, name="update_op"
         )
-    graph.add_to_collections(metrics_collections or (), value)
-    graph.add_to_collections(updates_collections or (), updated)
-    return value, updated
-
-
-def accuracy(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> tuple[Tensor, Tensor]:
-    """What part of the predictions were the labels so far, and a tensor that counts another batch; see `mean`."""
-    wanted, found = paired(labels, predictions)
-    right = equal(cast(found, wanted.dtype), wanted)
-    return mean(right, weights, metrics_collections, updates_collections, name or "accuracy")
+    return _collected(value, updated, metrics_collections, updates_collections)
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------
 
 
-def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The mean of `(predictions - labels) ** 2` so far; see `mean`."""
+def _named(call: Callable[..., Any], name: str, what: str) -> Callable[..., Any]:
+    """A function with a name and a docstring."""
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = what
+    return call
+
+
+def _averaged(name: str, of: Callable[[Any, Any], Tensor], what: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """A metric that is the mean of a function of labels and predictions."""
+
+    def call(
+        labels: Any,
+        predictions: Any,
+        weights: Any = None,
+        metrics_collections: Any = None,
+        updates_collections: Any = None,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        made = of(labels, predictions)
+        return mean(made, weights, metrics_collections, updates_collections, name or default)
+
+    default = name
+    return _named(call, name, what)
+
+
+def _right(labels: Any, predictions: Any) -> Tensor:
+    wanted, found = paired(labels, predictions)
+    return equal(cast(found, wanted.dtype), wanted)
+
+
+def _off(labels: Any, predictions: Any) -> Tensor:
     wanted, found = _floats(labels, predictions)
-    errors = square(subtract(found, wanted))
-    return mean(errors, weights, metrics_collections, updates_collections, name or "mean_squared_error")
+    return subtract(found, wanted)
+
+
+accuracy = _averaged("accuracy", _right, "What part of the predictions were the labels so far; see `mean`.")
+mean_squared_error = _averaged(
+    "mean_squared_error",
+    lambda y, p: square(_off(y, p)),
+    "The mean of `(predictions - labels) ** 2` so far; see `mean`.",
+)
+mean_absolute_error = _averaged(
+    "mean_absolute_error", lambda y, p: abs_(_off(y, p)), "The mean of `abs(predictions - labels)` so far; see `mean`."
+)
 
 
 def root_mean_squared_error(
@@ -130,20 +145,6 @@ def root_mean_squared_error(
     """The root of the mean of `(predictions - labels) ** 2` so far; see `mean`."""
     both = mean_squared_error(labels, predictions, weights, name=name or "root_mean_squared_error")
     return _collected(sqrt(both[0]), sqrt(both[1]), metrics_collections, updates_collections)
-
-
-def mean_absolute_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The mean of `abs(predictions - labels)` so far; see `mean`."""
-    wanted, found = _floats(labels, predictions)
-    errors = abs_(subtract(found, wanted))
-    return mean(errors, weights, metrics_collections, updates_collections, name or "mean_absolute_error")
 
 
 def mean_relative_error(
@@ -186,9 +187,7 @@ def _counter(name: str, label: bool, prediction: bool, what: str) -> Callable[..
             return _collected(identity(count), update, metrics_collections, updates_collections)
 
     default = name
-    call.__doc__ = what
-    call.__name__ = call.__qualname__ = name
-    return call
+    return _named(call, name, what)
 
 
 true_positives = _counter("true_positives", True, True, "How many true labels were found so far, weighted.")
@@ -197,14 +196,30 @@ false_positives = _counter("false_positives", False, True, "How many false label
 false_negatives = _counter("false_negatives", True, False, "How many true labels were taken for false so far.")
 
 
-def precision(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> tuple[Tensor, Tensor]:
+def _share(name: str, others: Callable[..., Any], what: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """A metric that is the part of true positives among these and others."""
+
+    def call(
+        labels: Any,
+        predictions: Any,
+        weights: Any = None,
+        metrics_collections: Any = None,
+        updates_collections: Any = None,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        with variable_scope(name, default):
+            hits = true_positives(labels, predictions, weights)
+            misses = others(labels, predictions, weights)
+            value, update = (div_no_nan(a, add(a, b)) for a, b in zip(hits, misses, strict=True))
+        return _collected(value, update, metrics_collections, updates_collections)
+
+    default = name
+    return _named(call, name, what)
+
+
+precision = _share(
+    "precision",
+    false_positives,
     """What part of all that was taken for true is true so far.
 
     >>> from unspool import tf1 as tf
@@ -213,28 +228,9 @@ def precision(
     ...     session.run(tf.local_variables_initializer())
     ...     print(session.run(update))
     0.5
-    """
-    with variable_scope(name, "precision"):
-        hits = true_positives(labels, predictions, weights)
-        others = false_positives(labels, predictions, weights)
-        value, update = (div_no_nan(a, add(a, b)) for a, b in zip(hits, others, strict=True))
-    return _collected(value, update, metrics_collections, updates_collections)
-
-
-def recall(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> tuple[Tensor, Tensor]:
-    """What part of all that is true was taken for true so far."""
-    with variable_scope(name, "recall"):
-        hits = true_positives(labels, predictions, weights)
-        others = false_negatives(labels, predictions, weights)
-        value, update = (div_no_nan(a, add(a, b)) for a, b in zip(hits, others, strict=True))
-    return _collected(value, update, metrics_collections, updates_collections)
+    """,
+)
+recall = _share("recall", false_negatives, "What part of all that is true was taken for true so far.")
 
 
 def auc(

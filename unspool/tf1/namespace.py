@@ -9,11 +9,9 @@ from typing import Any
 
 from unspool.tf1.renamed import RENAMED
 
-_CODE = "graphs are not in checkpoints here: build the graph with the program, and restore its variables"
 _SERVERS = "there are no servers here: run the program in one process, with tf.Session() and without a target"
 _INSTEAD = {
-    "tf.saved_model": _CODE,
-    "tf.keras": "there are tf.layers and tf.nn.rnn_cell, or torch's own modules with plain unspool",
+    "tf.keras": "there are layers for graphs; models that are fitted are for Keras 3 on torch",
     "tf.enable_eager_execution": "without a graph, use torch and plain unspool",
     "tf.GradientTape": "use tf.gradients, or torch and plain unspool",
     "tf.nn.rnn_cell.linear": "use tf.layers.dense",

@@ -11,6 +11,7 @@ import torch
 from unspool.tf1.errors import InvalidArgumentError, OpError
 from unspool.tf1.graph import Operation
 from unspool.tf1.tensor import Tensor
+from unspool.tracers import recorder
 
 if TYPE_CHECKING:
     from unspool.tf1.session import Run
@@ -99,6 +100,8 @@ class Program:
             except OpError:
                 raise
             except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError) as error:
+                if recorder() is not None:
+                    raise  # what a trace cannot do is its own to explain
                 message = f"{error}\n\t [[node {step.operation.name} ({step.operation.type})]]"
                 raise InvalidArgumentError(None, step.operation, message) from error
             if step.write is not None:

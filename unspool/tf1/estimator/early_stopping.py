@@ -68,9 +68,10 @@ def stop_if_no_increase_hook(
         min_steps: evaluations of earlier steps do not count.
         run_every_secs, run_every_steps: see `make_early_stopping_hook`.
     """
-    stops = _stalls(operator.gt, max_steps_without_increase)
     found = _evaluated(estimator, metric_name, eval_dir, min_steps)
-    return make_early_stopping_hook(estimator, lambda: stops(found()), run_every_secs, run_every_steps)
+    return _stopping(
+        estimator, _stalls(operator.gt, max_steps_without_increase), found, run_every_secs, run_every_steps
+    )
 
 
 def stop_if_no_decrease_hook(
@@ -83,9 +84,10 @@ def stop_if_no_decrease_hook(
     run_every_steps: int | None = None,
 ) -> SessionRunHook:
     """A hook that stops training once a metric has not fallen for so many steps; see `stop_if_no_increase_hook`."""
-    stops = _stalls(operator.lt, max_steps_without_decrease)
     found = _evaluated(estimator, metric_name, eval_dir, min_steps)
-    return make_early_stopping_hook(estimator, lambda: stops(found()), run_every_secs, run_every_steps)
+    return _stopping(
+        estimator, _stalls(operator.lt, max_steps_without_decrease), found, run_every_secs, run_every_steps
+    )
 
 
 def stop_if_higher_hook(
@@ -98,9 +100,8 @@ def stop_if_higher_hook(
     run_every_steps: int | None = None,
 ) -> SessionRunHook:
     """A hook that stops training once a metric is above a threshold; see `stop_if_no_increase_hook`."""
-    stops = _passes(operator.gt, threshold)
     found = _evaluated(estimator, metric_name, eval_dir, min_steps)
-    return make_early_stopping_hook(estimator, lambda: stops(found()), run_every_secs, run_every_steps)
+    return _stopping(estimator, _passes(operator.gt, threshold), found, run_every_secs, run_every_steps)
 
 
 def stop_if_lower_hook(
@@ -113,9 +114,15 @@ def stop_if_lower_hook(
     run_every_steps: int | None = None,
 ) -> SessionRunHook:
     """A hook that stops training once a metric is below a threshold; see `stop_if_no_increase_hook`."""
-    stops = _passes(operator.lt, threshold)
     found = _evaluated(estimator, metric_name, eval_dir, min_steps)
-    return make_early_stopping_hook(estimator, lambda: stops(found()), run_every_secs, run_every_steps)
+    return _stopping(estimator, _passes(operator.lt, threshold), found, run_every_secs, run_every_steps)
+
+
+def _stopping(
+    estimator: Estimator, stops: Callable[[dict[int, float]], bool], found: Callable[[], dict[int, float]], *when: Any
+) -> SessionRunHook:
+    """A hook that stops training by what is found of a metric, at the times that `make_early_stopping_hook` is told."""
+    return make_early_stopping_hook(estimator, lambda: stops(found()), *when)
 
 
 def _evaluated(estimator: Estimator, metric: str, eval_dir: Any, min_steps: int) -> Callable[[], dict[int, float]]:

@@ -12,11 +12,13 @@ from typing import Any
 from unspool.structure import flatten, map_structure
 from unspool.tf1 import logging
 from unspool.tf1.data.dataset import Dataset
+from unspool.tf1.estimator import export
 from unspool.tf1.estimator.run_config import RunConfig
 from unspool.tf1.estimator.spec import EstimatorSpec, ModeKeys
 from unspool.tf1.graph import Graph, get_default_graph
 from unspool.tf1.metrics import mean
 from unspool.tf1.seeds import set_random_seed
+from unspool.tf1.session import Session
 from unspool.tf1.summary import scalar
 from unspool.tf1.train.checkpoint_state import latest_checkpoint
 from unspool.tf1.train.reader import list_variables, load_checkpoint
@@ -308,9 +310,45 @@ class Estimator:
                 for place in range(_rows(values)):
                     yield map_structure(lambda each, row=place: each[row], values)
 
-    def export_savedmodel(self, *_: Any, **__: Any) -> Any:
-        """Not supported: graphs are not written."""
-        raise NotImplementedError("graphs are not exported here: keep the program, and the checkpoints of model_dir")
+    def export_savedmodel(
+        self,
+        export_dir_base: str | os.PathLike[str],
+        serving_input_receiver_fn: Callable[[], Any],
+        assets_extra: Any = None,
+        as_text: bool = False,
+        checkpoint_path: Any = None,
+        **unused: Any,
+    ) -> bytes:
+        """Writes the model for prediction as a saved model; see `tf.saved_model.Builder`.
+
+        Args:
+            export_dir_base: the folder in which a new one is made, named after the time.
+            serving_input_receiver_fn: makes placeholders, as a `tf.estimator.export.ServingInputReceiver`.
+            assets_extra, as_text, unused: not read.
+            checkpoint_path: the prefix of the checkpoint; the latest by default.
+
+        Returns:
+            The path of the new folder.
+
+        Raises:
+            ValueError: if there is no checkpoint.
+        """
+        prefix = checkpoint_path or self.latest_checkpoint()
+        if prefix is None:
+            raise ValueError(f"Couldn't find trained model at {self._folder}.")
+        with Graph().as_default() as graph:
+            signatures, saver = self.served(serving_input_receiver_fn)
+            with Session(graph=graph) as session:
+                saver.restore(session, prefix)
+                return os.fsencode(export.exported(session, export_dir_base, signatures, saver))
+
+    def served(self, serving_input_receiver_fn: Callable[[], Any]) -> tuple[dict[str, Any], Saver]:
+        """Builds the model for prediction in the default graph: its signatures, and what restores its variables."""
+        set_random_seed(self._config.tf_random_seed)
+        create_global_step()
+        receiver = serving_input_receiver_fn()
+        spec = self._call_model(receiver.features, None, ModeKeys.PREDICT)
+        return export.signatures_of(spec, receiver), Saver(allow_empty=True)
 
     export_saved_model = export_savedmodel
 

@@ -41,7 +41,7 @@ class EstimatorSpec(_Fields):
         loss: a scalar; needed to train and evaluate.
         train_op: one training step; needed to train.
         eval_metric_ops: a dict of pairs as `tf.metrics` returns them.
-        export_outputs: accepted.
+        export_outputs: what a served model returns, by name; `tf.estimator.export.PredictOutput`s.
         training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks: `SessionRunHook`s.
         scaffold: a `tf.train.Scaffold`.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from unspool.flags import checks_flags
 from unspool.tf1.initializers import zeros_initializer
-from unspool.tf1.layers.base import Layer, as_function
+from unspool.tf1.layers.base import as_function
+from unspool.tf1.layers.weighted import WeightedLayer
 from unspool.tf1.ops.array import shape
 from unspool.tf1.ops.convolutions import conv2d as _conv2d
 from unspool.tf1.ops.convolutions import conv2d_transpose as _transposed
@@ -19,7 +20,7 @@ from unspool.tf1.shapes import TensorShape
 FORMS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
-class _Conv(Layer):
+class _Conv(WeightedLayer):
     """`activation(convolution(inputs, kernel) + bias)`.
 
     Args:
@@ -43,7 +44,6 @@ class _Conv(Layer):
     """
 
     sides: int
-    kernel_name, bias_name = "kernel", "bias"
 
     @checks_flags
     def __init__(
@@ -67,9 +67,16 @@ class _Conv(Layer):
         name: str | None = None,
         **more: Any,
     ) -> None:
-        super().__init__(trainable, name, activity_regularizer=activity_regularizer, **more)
-        if kernel_constraint is not None or bias_constraint is not None:
-            raise NotImplementedError("kernel_constraint and bias_constraint are not supported")
+        super().__init__(
+            activation,
+            use_bias,
+            (kernel_initializer, kernel_regularizer, kernel_constraint),
+            (bias_initializer, bias_regularizer, bias_constraint),
+            trainable=trainable,
+            name=name,
+            activity_regularizer=activity_regularizer,
+            **more,
+        )
         self.filters = int(filters)
         if self.filters <= 0:
             raise ValueError(f"filters must be positive, but is {filters}")
@@ -78,11 +85,6 @@ class _Conv(Layer):
         self.dilation_rate = per_side(dilation_rate, self.sides, "dilation_rate")
         self.padding = check_padding(padding, causal=self.sides == 1)
         self.data_format = check_data_format(data_format)
-        self.activation, self.use_bias = activation, use_bias
-        self.kernel_initializer, self.bias_initializer = kernel_initializer, bias_initializer
-        self.kernel_regularizer, self.bias_regularizer = kernel_regularizer, bias_regularizer
-        self.kernel: Any = None
-        self.bias: Any = None
 
     @property
     def form(self) -> str:
@@ -93,7 +95,7 @@ class _Conv(Layer):
         """Makes the kernel and the bias."""
         channels = self.channels_of(input_shape)
         self.make_kernel(self.kernel_name, (*self.kernel_size, channels, self.filters))
-        self.make_bias()
+        self.make_bias(self.filters)
         self.built = True
 
     def channels_of(self, input_shape: Any) -> int:
@@ -108,19 +110,6 @@ class _Conv(Layer):
         if found is None:
             raise ValueError("The channel dimension of the inputs should be defined. Found `None`.")
         return found
-
-    def make_kernel(self, name: str, sizes: Sequence[int]) -> None:
-        """Makes the kernel."""
-        self.kernel = self.add_variable(
-            name, sizes, initializer=self.kernel_initializer, regularizer=self.kernel_regularizer
-        )
-
-    def make_bias(self) -> None:
-        """Makes the bias, if there is one."""
-        if self.use_bias:
-            self.bias = self.add_variable(
-                self.bias_name, [self.filters], initializer=self.bias_initializer, regularizer=self.bias_regularizer
-            )
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The activation of the sum."""
@@ -251,7 +240,7 @@ class SeparableConv2D(_Conv):
         start, regularizer = self._of_pointwise
         sizes = (1, 1, channels * self.depth_multiplier, self.filters)
         self.pointwise_kernel = self.add_variable(self.pointwise_name, sizes, None, start, regularizer)
-        self.make_bias()
+        self.make_bias(self.filters)
         self.built = True
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -314,7 +303,7 @@ class Conv2DTranspose(_Conv):
         """Makes the kernel and the bias."""
         channels = self.channels_of(input_shape)
         self.make_kernel(self.kernel_name, (*self.kernel_size, self.filters, channels))
-        self.make_bias()
+        self.make_bias(self.filters)
         self.built = True
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:

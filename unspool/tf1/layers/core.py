@@ -11,6 +11,7 @@ import torch
 from unspool.flags import checks_flags
 from unspool.tf1.initializers import zeros_initializer
 from unspool.tf1.layers.base import Layer, is_true
+from unspool.tf1.layers.weighted import WeightedLayer
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import identity, reshape, transpose
 from unspool.tf1.ops.math import matmul
@@ -21,7 +22,7 @@ from unspool.tf1.tensor import Operators
 from unspool.tf1.variables import Variable
 
 
-class Dense(Layer):
+class Dense(WeightedLayer):
     """`activation(inputs @ kernel + bias)`, along the last axis.
 
     Args:
@@ -46,7 +47,6 @@ class Dense(Layer):
     """
 
     least_rank = 2
-    kernel_name, bias_name = "kernel", "bias"
 
     @checks_flags
     def __init__(
@@ -65,32 +65,27 @@ class Dense(Layer):
         name: str | None = None,
         **more: Any,
     ) -> None:
-        super().__init__(trainable, name, activity_regularizer=activity_regularizer, **more)
-        if kernel_constraint is not None or bias_constraint is not None:
-            raise NotImplementedError("kernel_constraint and bias_constraint are not supported")
+        super().__init__(
+            activation,
+            use_bias,
+            (kernel_initializer, kernel_regularizer, kernel_constraint),
+            (bias_initializer, bias_regularizer, bias_constraint),
+            trainable=trainable,
+            name=name,
+            activity_regularizer=activity_regularizer,
+            **more,
+        )
         if int(units) <= 0:
             raise ValueError(f"units must be positive, but is {units}")
-        self.units, self.activation, self.use_bias = int(units), activation, use_bias
-        self.kernel_initializer, self.bias_initializer = kernel_initializer, bias_initializer
-        self.kernel_regularizer, self.bias_regularizer = kernel_regularizer, bias_regularizer
-        self.kernel: Any = None
-        self.bias: Any = None
+        self.units = int(units)
 
     def build(self, input_shape: Any) -> None:
         """Makes the kernel and the bias; takes the shape of an input, or its last size."""
         size = input_shape if isinstance(input_shape, int) else TensorShape(input_shape)[-1].value
         if size is None:
             raise ValueError("The last dimension of the inputs to `Dense` should be defined. Found `None`.")
-        self.kernel = self.add_variable(
-            self.kernel_name,
-            [size, self.units],
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-        )
-        if self.use_bias:
-            self.bias = self.add_variable(
-                self.bias_name, [self.units], initializer=self.bias_initializer, regularizer=self.bias_regularizer
-            )
+        self.make_kernel(self.kernel_name, [size, self.units])
+        self.make_bias(self.units)
         self.built = True
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -14,6 +14,7 @@ from unspool.tf1.functions import Function
 from unspool.tf1.graph import Operation, get_default_graph
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import identity
+from unspool.tf1.ops.debugging import brief
 from unspool.tf1.shapes import Dims, TensorShape, described
 from unspool.tf1.tables import BRANCHES, current_lookups, together
 from unspool.tf1.tensor import Tensor
@@ -317,11 +318,31 @@ def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Any 
 
 
 def assert_(condition: Any, data: Any = None, summarize: int | None = None, name: str | None = None) -> Operation:
-    """An operation that fails unless the condition holds."""
+    """An operation that fails unless the condition holds.
 
-    def check(run: Run, truth: torch.Tensor) -> torch.Tensor:
-        if not bool(truth.all()):
-            raise ValueError("assertion failed")
+    Args:
+        condition: a scalar bool.
+        data: what the error shows.
+        summarize: how many numbers of each; 3 by default.
+        name: the operation's name.
+
+    Raises:
+        ValueError: if the condition is no scalar.
+        TypeError: if it is no bool.
+        InvalidArgumentError: in a run, if it is false.
+    """
+    given, shown = as_tensor(condition), [as_tensor(each) for each in data or ()]
+    if given.dtype is not bool_:
+        raise TypeError(f"the condition of Assert must be bool, but is {given.dtype.name}")
+    if given.dims:
+        raise ValueError(f"Shape must be rank 0 but is rank {len(given.dims)} for Assert")
+
+    def check(run: Run, truth: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+        if truth.dim():
+            raise ValueError(f"the condition of Assert must be a scalar, but has shape {list(truth.shape)}")
+        if not bool(truth):
+            words = " ".join(brief(each, 3 if summarize is None else summarize) for each in values)
+            raise ValueError(f"assertion failed: {words}")
         return truth
 
-    return apply("Assert", check, condition, name=name, outputs=[(bool_, None)], takes_run=True).op
+    return apply("Assert", check, given, *shown, name=name, outputs=[(bool_, None)], takes_run=True).op

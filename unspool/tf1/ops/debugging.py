@@ -45,14 +45,19 @@ def print_(
         nonlocal count
         count += 1
         if first_n is None or first_n < 0 or count <= first_n:
-            print((message or "") + "".join(_brief(each, most) for each in values), file=sys.stderr)
+            print((message or "") + "".join(brief(each, most) for each in values), file=sys.stderr)
         return value
 
     outputs = [(given.dtype, given.dims)]
     return apply("Print", show, given, *shown, name=name, outputs=outputs, takes_run=True)
 
 
-def _brief(value: torch.Tensor, most: int) -> str:
+def brief(value: torch.Tensor, most: int) -> str:
+    """The first elements of a tensor, as TensorFlow shows them."""
+    if isinstance(value, Strings):
+        words = [each.decode("utf-8", "replace") for each in value.array().reshape(-1).tolist()]
+        shown = words if most < 0 else words[:most]
+        return f"[{' '.join(shown)}{'...' if len(shown) < len(words) else ''}]"
     flat = value.detach().reshape(-1)
     numbers = flat.tolist() if most < 0 else flat[:most].tolist()
     words = " ".join(f"{each:g}" if isinstance(each, float) else str(int(each)) for each in numbers)

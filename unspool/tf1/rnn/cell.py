@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -301,7 +302,7 @@ def run_module(
             modules.append(run.module(bound, rest[: len(needed)]))
             rest = rest[len(needed) :]
         filled = given.fill([next(remaining) if each else None for each in there])
-        with seeded(run, draws):
+        with seeded(run, draws) if draws else nullcontext():
             found = made.leaves(function(modules, run, *filled) if takes_run else function(modules, *filled))
         return found[0] if len(found) == 1 else found
 

@@ -66,6 +66,8 @@ INSIDE: dict[str, str] = {
     "python.data.*": "data",
     "python.estimator": "estimator",
     "python.estimator.*": "estimator",
+    "python.saved_model": "saved_model",
+    "python.saved_model.*": "saved_model saved_model.signature_constants saved_model.tag_constants",
     "core.example.*": "train",
     "core.framework.graph_pb2": ".",
     "core.framework.summary_pb2": "summary",
