@@ -53,6 +53,22 @@ idiom(
     lambda cell, x, h: torch.tanh(Normal(cell.mixed(x, h), 0.1 + h.abs()).rsample()),
     draws=True,
 )
+idiom(
+    "a normal distribution of one deviation",
+    lambda cell, x, h: torch.tanh(Normal(cell.mixed(x, h), 0.5).log_prob(h)),
+)
+idiom(
+    "samples of a normal distribution",
+    lambda cell, x, h: torch.tanh(cell.mixed(x, h) + Normal(h, 0.1 + x[:, :1].abs()).sample()),
+    draws=True,
+)
+idiom(
+    "normal numbers around a mean",
+    lambda cell, x, h: torch.tanh(
+        cell.mixed(x, h) + torch.normal(h.detach(), 0.3) + torch.normal(0.1, h.abs().detach())
+    ),
+    draws=True,
+)
 idiom("a categorical distribution", _categorical, draws=True)
 idiom("a distribution of a class of its own", _acts, draws=True)
 idiom("several categorical distributions a row", _several_categorical, draws=True)

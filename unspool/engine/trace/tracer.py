@@ -18,7 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unspool.engine.execute.operands import Operands
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, Reason, why
-from unspool.engine.trace.decisions import Constants, Decisions, Settled, settle
+from unspool.engine.trace.control.constants import Constants
+from unspool.engine.trace.control.decisions import Decisions, Settled, settle
 from unspool.engine.trace.decompose.functions import OpenLayers
 from unspool.engine.trace.gradient_hooks import NoHooks, saved, unpacked
 from unspool.engine.trace.gradient_reach import Connections

@@ -92,6 +92,16 @@ def _with_rows_in_front(like: Tensor) -> Tensor:
     return like.new_empty(shape)
 
 
+def _normal(mean: Any, deviation: Any, *, generator: Any = None) -> Tensor:
+    """As torch draws them: standard ones first, so that the numbers are the same."""
+    if generator is not None:
+        return NotImplemented
+    like: Tensor = deviation if isinstance(deviation, Tensor) else mean
+    if isinstance(mean, Tensor) and isinstance(deviation, Tensor) and mean.shape != deviation.shape:
+        like = torch.empty_like(mean + deviation)
+    return torch.randn_like(like) * deviation + mean
+
+
 def _bernoulli(likely: Tensor, *, generator: Any = None) -> Tensor:
     """By a uniform number in double precision, which torch draws too."""
     if generator is not None or likely.device.type != "cpu":
@@ -209,6 +219,9 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.index_copy.default: _index_copy,
     aten.multinomial.default: _multinomial,
     aten.bernoulli.default: _bernoulli,
+    aten.normal.Tensor_Tensor: _normal,
+    aten.normal.Tensor_float: _normal,
+    aten.normal.float_Tensor: _normal,
     aten.sigmoid_backward.default: _sigmoid_backward,
     aten.tanh_backward.default: _tanh_backward,
     aten.elu_backward.default: _elu_backward,

@@ -10,22 +10,20 @@ long as these are what they are.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import SymBool, SymFloat, SymInt, Tensor, fx
-from torch._subclasses.fake_tensor import FakeTensor
+from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.node import map_aggregate
 from torch.overrides import TorchFunctionMode
 
-from unspool.engine.guards.nodes import MOST_BYTES
 from unspool.engine.reasons import DATA_DEPENDENT, CannotPlanError, Code, line_of
-from unspool.engine.trace.branches import on_values, quantifier, serves
-from unspool.engine.trace.graph import ancestors, calls, is_random, mapped, memory_of, operand
-from unspool.engine.trace.recorder import Recorder, mutates
+from unspool.engine.trace.control.branches import quantifier, serves
+from unspool.engine.trace.control.constants import Constants
+from unspool.engine.trace.recorder import Recorder
 from unspool.engine.trace.user_lines import Place, line_at, place_now
 
 MOST_WAYS, MOST_QUESTIONS = 64, 64
@@ -160,59 +158,6 @@ class Number:
             return first._computed(*others, **(kwargs or {}))
         given: list[Any] = [*args, *(kwargs or {}).values()]
         raise _refused(next((each._place for each in given if isinstance(each, Number)), place_now()))
-
-
-class Constants:
-    """Computes what is asked of tensors that are the same for all rows: constants of a step, and buffers.
-
-    Args:
-        recorder: what the step has computed so far.
-        weights: the values of the first of what it was given.
-    """
-
-    def __init__(self, recorder: Recorder, weights: Iterable[Tensor]) -> None:
-        self._recorder = recorder
-        self._values: dict[fx.Node, Any] = {}
-        self._given = dict(zip(recorder.given, weights, strict=False))
-        self.read: dict[int, Tensor] = {}
-        """The tensors whose values have been looked at, by identity."""
-
-    def tell(self, tensor: Tensor, read: Callable[[Tensor], Any]) -> Any:
-        """What is read from a tensor; None if rows have a part in it, or gradients."""
-        node = self._recorder.node_of(tensor)
-        try:
-            with on_values():
-                if node is None:
-                    return None if isinstance(tensor, FakeTensor) else read(self._leaf(tensor))
-                found = read(self._value(node))
-        except _UnknownError:
-            return None
-        written = {memory_of(operand(each, 0)) for each in calls(self._recorder.graph) if mutates(each)}
-        return None if written & ancestors([node]) else found
-
-    def _value(self, node: fx.Node) -> Any:
-        if node not in self._values:
-            target: Any = node.target
-            if node.op == "get_attr":
-                self._values[node] = self._leaf(self._recorder.constants[node])
-            elif node in self._given:
-                self._values[node] = self._leaf(self._given[node])
-            elif node.op == "call_function" and not (mutates(node) or is_random(node)):
-                args, kwargs = mapped((node.args, node.kwargs), self._value)
-                self._values[node] = target(*args, **kwargs)
-            else:
-                raise _UnknownError
-        return self._values[node]
-
-    def _leaf(self, tensor: Tensor) -> Tensor:
-        if tensor.requires_grad or tensor.device.type != "cpu" or tensor.nbytes > MOST_BYTES:
-            raise _UnknownError
-        self.read[id(tensor)] = tensor
-        return tensor
-
-
-class _UnknownError(Exception):
-    """A value that is not the same for all rows, or may change with every call."""
 
 
 @dataclass(frozen=True)
