@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -115,9 +115,9 @@ class _Gradient:
         """Whether the gradient by a variable holds the rows that were read of it."""
         return self._tables[self.operation.watches.index(table)] is not None
 
-    def comes_to(self, tensors: Sequence[Tensor]) -> list[bool]:
-        """To which of these tensors a gradient of the targets comes."""
-        return _reached(tensors, self.operation.inputs[: self._targets])
+    def comes_to(self, tensors: Sequence[Tensor], fed: Collection[Tensor]) -> list[bool]:
+        """To which of these tensors a gradient of the targets comes, in a run that is fed some."""
+        return _reached(tensors, self.operation.inputs[: self._targets], fed)
 
     def __call__(self, run: Run, *values: torch.Tensor) -> Any:
         targets, rest = values[: self._targets], iter(values[self._targets :])
@@ -186,8 +186,8 @@ def _held(stops: Sequence[Tensor], targets: Sequence[Tensor]) -> dict[Tensor, Te
     return stand_ins
 
 
-def _reached(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[bool]:
-    """Which of the sources a gradient of the targets comes to."""
+def _reached(sources: Sequence[Tensor], targets: Sequence[Tensor], fed: Collection[Tensor] = ()) -> list[bool]:
+    """Which of the sources a gradient of the targets comes to; it ends at what is fed."""
     seen: set[Tensor] = set()
     waiting = list(targets)
     while waiting:
@@ -195,7 +195,7 @@ def _reached(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[bool]
         if tensor in seen or not tensor.dtype.is_floating:
             continue
         seen.add(tensor)
-        if tensor.op.type not in STOPS:
+        if tensor.op.type not in STOPS and tensor not in fed:
             waiting += tensor.op.inputs
             waiting += [each.value() for each in tensor.op.variables]
     return [each in seen for each in sources]

@@ -126,8 +126,8 @@ class Rewrite:
         operation = steps[0].op
         if operation.type != "Unpack" or operation not in self._operations or self.read().intersection(steps):
             return self._add(steps[-1].op, cut.part, [whole], [(steps[0].dtype, None)]).outputs[0]
-        del self._operations[operation]  # nobody else reads these steps
-        made = self._instead[operation] = self._add(operation, cut, [whole], [(steps[0].dtype, None)])
+        # What unstacks stays for those who read these steps later on; nobody does so far.
+        made = self._add(operation, cut, [whole], [(steps[0].dtype, None)])
         sequence, others = made.outputs[0], operation.outputs
         made.outputs = (sequence, *others[: cut.first], *others[cut.first + cut.length :])
         return sequence

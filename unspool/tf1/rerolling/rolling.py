@@ -198,7 +198,8 @@ class _Cell:
         A gradient holds the rows that were read on the way to what is differentiated, and no others.
         """
         by_rows, _ = gradients_by(self._operations[place].inputs[0], self._rewrite.operations)
-        found = {each for gradient in by_rows for each in gradient.comes_to(self.column(place, 0))}
+        rows = self.column(place, 0)
+        found = {each for gradient in by_rows for each in gradient.comes_to(rows, self._rewrite.fed)}
         return found.pop() if len(found) == 1 else None if found else False
 
     def _own(self, place: int, sources: Sequence[Source]) -> Sequence[Source]:
