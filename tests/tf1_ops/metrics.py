@@ -48,3 +48,6 @@ for _name in ["accuracy", "mean_absolute_error", "false_negatives"]:
     _add(f"{_name} of a column", _call, _LABELS[:, :1], _LABELS[:, 0])
     _add(f"{_name} of another shape", _call, _LABELS, _FOUND[:, :2])
 _add("auc of no probabilities", lambda tf, y, x: _both(tf.metrics.auc(y, x)), _TRUE.astype(np.int32), 3 * _FOUND)
+_relative = lambda tf, y, x, n: _both(tf.metrics.mean_relative_error(y, x, n))  # noqa: E731
+_add("mean_relative_error", _relative, _LABELS, _FOUND, np.abs(_FOUND))
+_add("mean_relative_error of one row of labels", _relative, _LABELS[:1], _FOUND, np.abs(_FOUND))

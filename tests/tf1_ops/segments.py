@@ -85,3 +85,6 @@ add("meshgrid in another order", lambda tf, x: tf.meshgrid(x, x, indexing="ji"),
 add("rint", lambda tf, x: tf.rint(x), np.float32([-1.5, 0.5, 1.5, 2.4]))
 add("lin_space", lambda tf: tf.lin_space(0.0, 1.0, 5))
 add("erfc", lambda tf, x: tf.erfc(x), floats(4))
+_NOTHING = np.zeros((4, 0, 2), np.float32)
+add("roll of nothing past the end", lambda tf, x, s, a: tf.roll(x, s, a), _NOTHING, [6, 4], [3, -3])
+add("unsorted_segment_min of nothing of another shape", lambda tf, x, i: tf.unsorted_segment_min(x, i, 1), _NOTHING, np.zeros((3, 0), np.int64))  # fmt: skip  # noqa: E501

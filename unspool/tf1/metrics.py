@@ -159,8 +159,15 @@ def mean_relative_error(
     """The mean of `abs(predictions - labels) / normalizer` so far, 0 where that divides by 0; see `mean`."""
     wanted, found = _floats(labels, predictions)
     scale, found = _floats(normalizer, found)
-    errors = div_no_nan(abs_(subtract(wanted, found)), scale)
+    errors = apply("relative_error", _relative, wanted, found, scale, outputs=[(float32, found.dims)])
     return mean(errors, weights, metrics_collections, updates_collections, name or "mean_relative_error")
+
+
+def _relative(wanted: torch.Tensor, found: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    if not wanted.shape == found.shape == scale.shape:
+        sizes = [list(each.shape) for each in (wanted, found, scale)]
+        raise ValueError(f"labels, predictions and normalizer must have one shape, but have {sizes}")
+    return torch.where(scale == 0, 0.0, (wanted - found).abs() / torch.where(scale == 0, 1.0, scale))
 
 
 # -- truths ----------------------------------------------------------------------------------------------------------

@@ -77,6 +77,10 @@ def _unsorted(kind: str, what: str) -> Callable[..., Any]:
             dims = (known_int(count), *given.dims[len(numbers.dims) :])
 
         def compute(x: torch.Tensor, at: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+            if x.shape[: at.dim()] != at.shape:  # which a reshape of nothing does not see
+                raise ValueError(
+                    f"data.shape = {list(x.shape)} does not start with segment_ids.shape = {list(at.shape)}"
+                )
             rows = x.reshape(at.numel(), *x.shape[at.dim() :])
             return _reduced(kind, rows, at.reshape(-1), int(n), _empty(kind, x.dtype))
 
@@ -246,7 +250,11 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Any:
     given, steps, axes = as_tensor(input), as_tensor(shift), as_tensor(axis)
 
     def compute(x: torch.Tensor, by: torch.Tensor, along: torch.Tensor) -> torch.Tensor:
-        return x.roll(by.reshape(-1).tolist(), along.reshape(-1).tolist())
+        places = along.reshape(-1).tolist()
+        for each in places:
+            if not -x.dim() <= each < x.dim():
+                raise ValueError(f"axis {each} is out of range")
+        return x.roll(by.reshape(-1).tolist(), places)
 
     return apply("Roll", compute, given, steps, axes, name=name, outputs=[(given.dtype, given.dims)])
 
