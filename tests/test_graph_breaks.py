@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import unspool
 from tests.compiled_graphs import (
     CELLS,
     CLOSE,
@@ -99,3 +100,31 @@ def test_a_gradient_that_would_be_lost_is_an_error() -> None:
         run_again(*some(4, 6))
     with pytest.raises(RuntimeError, match="register it in the cell"):
         run(*some(4, 6))
+
+
+def test_packed_rows_of_a_layer_break_the_graph_and_run() -> None:
+    layer = unspool.RNN(nn.GRUCell(4, 8))
+    packed = nn.utils.rnn.pack_sequence([torch.randn(5, 4), torch.randn(3, 4)])
+    outputs, _ = torch.compile(layer, backend="eager")(packed)
+    torch.testing.assert_close(outputs.data, layer(packed)[0].data, rtol=0, atol=0)
+
+
+class Making(nn.Module):
+    """Makes its cell anew in every call, of a step of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(7, 3)
+
+    def step(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.tanh(self.mix(torch.cat([x, h], 1)))
+        return h, h
+
+    def forward(self, x: Tensor) -> Tensor:
+        return unspool.RNN(unspool.cell(self.step))(x, x.new_zeros(x.shape[0], 3))[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache.*")  # Dynamo's, of functions that it looks into
+def test_a_cell_that_compiled_code_makes_breaks_the_graph_and_runs() -> None:
+    model, x = Making(), torch.randn(2, 5, 4)
+    torch.testing.assert_close(torch.compile(model, backend="eager")(x), model(x), rtol=0, atol=0)

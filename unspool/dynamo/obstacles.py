@@ -21,6 +21,8 @@ def obstacle(cell: Any) -> str | None:
     """Why a call with this cell is no operation of a graph, if it is none."""
     kind = type(cell).__qualname__
     modules = list(cell.modules()) if isinstance(cell, nn.Module) else [cell]
+    if any(isinstance(each, Buildable) and "built" not in vars(each) for each in modules):
+        return f"{kind} is made in what is compiled: make it before"  # by Dynamo, which has not run its __init__
     for module in modules:
         if isinstance(module, Buildable) and not module.built and type(module).build is Buildable.build:
             module.build(None)  # which makes nothing
@@ -52,11 +54,11 @@ def _pending(modules: Sequence[Any]) -> str | None:
         return None
     identities = {id(module): module for module in modules}
     for variable in effects.id_to_variable.values():
-        made = identities.get(id(getattr(variable, "value", None)))
+        made = identities.get(id(vars(variable).get("value")))
         if made is not None and variable.source is None:
             return f"{type(made).__qualname__} is made in what is compiled: make it before"
     for variable, attributes in effects.store_attr_mutations.items():
-        changed = identities.get(id(getattr(variable, "value", None)))
+        changed = identities.get(id(vars(variable).get("value")))
         if changed is not None and attributes:
             kind = type(changed).__qualname__
             return f"{kind}.{next(iter(attributes))} is set in what is compiled: set it before, or make it a buffer"
