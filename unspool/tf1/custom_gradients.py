@@ -78,11 +78,11 @@ class RegisterGradient:
         op_type: its name. Gradients of operations themselves are autograd's, whatever is registered for their types.
 
     >>> from unspool import tf1 as tf
-    >>> @tf.RegisterGradient("Reversed")
-    ... def _reversed(op, gradient):
+    >>> @tf.RegisterGradient("TurnedAround")
+    ... def _turned_around(op, gradient):
     ...     return -gradient
     >>> x = tf.constant(3.0)
-    >>> with tf.get_default_graph().gradient_override_map({"Identity": "Reversed"}):
+    >>> with tf.get_default_graph().gradient_override_map({"Identity": "TurnedAround"}):
     ...     y = tf.identity(x)
     >>> tf.Session().run(tf.gradients(y, x))
     [np.float32(-1.0)]
