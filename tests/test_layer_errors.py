@@ -88,6 +88,16 @@ ERRORS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         r"layers\[0\] has batch_first=False, but the stack True",
         lambda: Stack([RNN(GRUCell(2), batch_first=False)]),
     ),
+    "a state of other rows": (
+        ValueError,
+        r"state has shape \[3, 2\], but inputs have a batch of 2",
+        lambda: RNN(GRUCell(2))(X, torch.zeros(3, 2)),
+    ),
+    "a state with an axis of layers": (
+        ValueError,
+        r"state has shape \[1, 2, 2\], but inputs have a batch of 2; .*state\[0\]",
+        lambda: RNN(GRUCell(2))(X, torch.zeros(1, 2, 2)),
+    ),
     "states of a stack": (ValueError, "one for each layer", lambda: Stack([GRUCell(2)])(X, (1, 2))),
 }
 X = torch.zeros(2, 4, 3)

@@ -195,5 +195,5 @@ def test_packed_rows_are_not_padded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_state_of_another_number_of_rows_is_an_error() -> None:
     layer = unspool.RNN(unspool.GRUCell(4, input_size=3))
     sequence = nn.utils.rnn.pack_sequence([torch.randn(5, 3), torch.randn(2, 3)])
-    with pytest.raises(ValueError, match=r"initial_state has shape \[3, 4\], but inputs have a batch of 2"):
+    with pytest.raises(ValueError, match=r"^state has shape \[3, 4\], but inputs have a batch of 2"):
         layer(sequence, torch.zeros(3, 4))

@@ -20,7 +20,7 @@ from unspool.layers.batches import Padded, Rows, as_batch
 from unspool.layers.resets import as_flags
 from unspool.layers.states import LearnedState, as_states
 from unspool.layers.steps import Resetting, Showing, Truncating
-from unspool.loops.arguments import as_state, begin
+from unspool.loops.arguments import as_state, begin, check_state_rows
 from unspool.loops.bidirectional_dynamic import bidirectional_dynamic_rnn
 from unspool.loops.directions import join
 from unspool.loops.dynamic import dynamic_rnn
@@ -267,7 +267,11 @@ class RNN(nn.Module):
         """The state that a direction starts from, with rows on the first axes; None for its cell's own."""
         if state is not None:
             axes = getattr(self._cells[k], "batch_axis", 0)
-            return map_structure(lambda leaf: leaf[None], state) if batch.unbatched else rows_first(state, axes)
+            if batch.unbatched:
+                return map_structure(lambda leaf: leaf[None], state)
+            given = rows_first(state, axes)
+            check_state_rows(given, batch.rows, "state")
+            return given
         learned = self._learned(k)
         return None if learned is None else learned.rows(batch.rows, batch.device)
 
