@@ -53,12 +53,17 @@ def _pending(modules: Sequence[Any]) -> str | None:
     except AttributeError:  # nobody traces
         return None
     identities = {id(module): module for module in modules}
+
+    def behind(variable: Any) -> Any:  # a property of some variables, that raises
+        value: Any = vars(variable).get("value")
+        return identities.get(id(value))
+
     for variable in effects.id_to_variable.values():
-        made = identities.get(id(vars(variable).get("value")))
+        made = behind(variable)
         if made is not None and variable.source is None:
             return f"{type(made).__qualname__} is made in what is compiled: make it before"
     for variable, attributes in effects.store_attr_mutations.items():
-        changed = identities.get(id(vars(variable).get("value")))
+        changed = behind(variable)
         if changed is not None and attributes:
             kind = type(changed).__qualname__
             return f"{kind}.{next(iter(attributes))} is set in what is compiled: set it before, or make it a buffer"
