@@ -55,8 +55,8 @@ def _pending(modules: Sequence[Any]) -> str | None:
     identities = {id(module): module for module in modules}
 
     def behind(variable: Any) -> Any:  # a property of some variables, that raises
-        kept: dict[str, Any] = vars(variable)
-        return identities.get(id(kept.get("value")))
+        value: Any = variable.__dict__.get("value")
+        return identities.get(id(value))
 
     for variable in effects.id_to_variable.values():
         made = behind(variable)
