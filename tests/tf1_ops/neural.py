@@ -81,6 +81,7 @@ add("softmax_cross_entropy along 0", lambda tf, p, x: _soft(tf, p, x, dim=0), _P
 add("softmax_cross_entropy of sequences", _soft, floats(2, 4, 3, low=0.0), floats(2, 4, 3))
 add("softmax_cross_entropy of another shape", _soft, _P, floats(2, 4))
 add("softmax_cross_entropy stretched", _soft, _P[:1], floats(2, 3))
+add("softmax_cross_entropy stretched along another axis", _soft, floats(3, 2, low=0.0), floats(3, 3, 2))
 add("softmax_cross_entropy of large logits", _soft, [[1.0, 0.0]], [[1000.0, -1000.0]])
 add("softmax_cross_entropy of integers", _soft, [[1, 0, 0]], floats(1, 3))
 add("softmax_cross_entropy_v2", _soft_v2, _P, floats(2, 3))

@@ -30,6 +30,8 @@ add("reduce_join keeping axes", lambda tf, x: tf.reduce_join(x, 1, keep_dims=Tru
 add("string_join", lambda tf, x, y: tf.string_join([x, y, "z"], "-"), _SQUARE, _SQUARE)
 add("string_join of two shapes", lambda tf, x, y: tf.string_join([x, y]), _SQUARE, _SQUARE[:, :1])
 add("substr of characters", lambda tf, x: tf.substr(x, 1, 2, unit="UTF8_CHAR"), texts("aéb", "ßß"))
+add("substr of all that follows", lambda tf, x: tf.substr(x, 1, -1), texts("aéb", "bcd"))
+add("substr of no characters", lambda tf, x: tf.substr(x, 1, -1, unit="UTF8_CHAR"), texts("aéb", "bcd"))
 add("substr past the end", lambda tf, x: tf.substr(x, 4, 1), texts("aé", "b"))
 add("substr in another unit", lambda tf, x: tf.substr(x, 0, 1, unit="WORD"), _WORDS)
 for _how in [{"fill": " "}, {"fill": "0", "width": 9}, {"scientific": True}, {"precision": 2, "shortest": True}]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -257,6 +258,7 @@ def softmax_cross_entropy_with_logits_v2(
 def _soft_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None, *, held: bool) -> Any:
     def compute(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         if scores.shape != wanted.shape:
+            _check_rows(scores.shape, wanted.shape, axis)
             scores, wanted = torch.broadcast_tensors(scores, wanted)
         return _SoftCrossEntropy.apply(scores, wanted, axis)  # pyright: ignore[reportUnknownMemberType, reportReturnType]
 
@@ -265,8 +267,19 @@ def _soft_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None, *
     wanted = cast(stop_gradient(wanted) if held else wanted, scores.dtype)
     shape: Dims = broadcast("softmax_cross_entropy_with_logits", scores.dims, wanted.dims)
     dims = reduced("softmax_cross_entropy_with_logits", shape, axis, False)
+    if all(each is not None and None not in each for each in (scores.dims, wanted.dims)):
+        _check_rows(scores.dims, wanted.dims, axis)
     outputs = [(scores.dtype, dims)]
     return apply("softmax_cross_entropy_with_logits", compute, scores, wanted, name=name, outputs=outputs)
+
+
+def _check_rows(scores: Any, wanted: Any, axis: int) -> None:
+    """Raises `ValueError` unless logits and labels are broadcast as the matrices that TensorFlow makes of both."""
+    rows = [math.prod(each) // max(1, each[axis]) for each in (scores, wanted)]
+    if rows[0] != rows[1] and 1 not in rows:
+        raise ValueError(
+            f"logits and labels must be broadcastable: {[*scores]} and {[*wanted]} have {rows[0]} and {rows[1]} rows"
+        )
 
 
 class _SoftCrossEntropy(torch.autograd.Function):

@@ -283,10 +283,11 @@ def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = 
     def part(given: bytes, place: int, count: int) -> bytes:
         text = given.decode("utf-8", "replace") if unit == "UTF8_CHAR" else given
         size = text.__len__()
-        if not -size <= place <= size:
+        if not -size <= place <= size or (unit == "UTF8_CHAR" and place < 0 and count < 0):
             raise ValueError(f"pos {place} out of range for string {given!r}")
         start = place + size if place < 0 else place
-        found = text[start : start + max(count, 0)]
+        rest = size if unit == "BYTE" else 0  # what a negative number of bytes or characters means
+        found = text[start : start + (rest if count < 0 else count)]
         return found.encode() if isinstance(found, str) else found
 
     def compute(x: Strings, p: torch.Tensor, n: torch.Tensor) -> Strings:
