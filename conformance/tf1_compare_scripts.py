@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -39,12 +40,13 @@ def main() -> None:
     """Prints a line a program; exits with 1 if one differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    folder: Path = parser.parse_args().folder.resolve()
     differences: dict[str, float] = {}
-    for name in COMPARED:
-        recorded = json.loads((folder / f"{name}.json").read_text())
-        differences[name] = difference = worst(run_compared(name), recorded)
-        print(f"{name}: {difference:.2g}{'' if difference <= TOLERANCE else '  DIFFERS'}")
+    with tempfile.TemporaryDirectory() as own, contextlib.chdir(own):  # where programs write
+        for name in COMPARED:
+            recorded = json.loads((folder / f"{name}.json").read_text())
+            differences[name] = difference = worst(run_compared(name), recorded)
+            print(f"{name}: {difference:.2g}{'' if difference <= TOLERANCE else '  DIFFERS'}")
     sys.exit(any(difference > TOLERANCE for difference in differences.values()))
 
 

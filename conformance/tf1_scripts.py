@@ -14,6 +14,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -83,11 +84,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RECORDED)
     parser.add_argument("--only", nargs="*", default=list(COMPARED))
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in options.only:
-        found = run(COMPARED[name], STEPS)
-        (options.out / f"{name}.json").write_text(json.dumps(found) + "\n")
-        print(f"{name}: {found[0]:.4f} to {found[-1]:.4f}")
+    out: Path = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as own, contextlib.chdir(own):  # where programs write
+        for name in options.only:
+            found = run(COMPARED[name], STEPS)
+            (out / f"{name}.json").write_text(json.dumps(found) + "\n")
+            print(f"{name}: {found[0]:.4f} to {found[-1]:.4f}")
 
 
 if __name__ == "__main__":
