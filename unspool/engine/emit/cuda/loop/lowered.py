@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.lowering import is_added_up, lower_instruction
 from unspool.engine.emit.stages.passes import Pass, Stage, arrange
 from unspool.engine.emit.stages.row import Row
 from unspool.engine.emit.stages.scratch import Home
-from unspool.engine.emit.stages.statements import Product
+from unspool.engine.emit.stages.statements import Compute, Product
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.ir.core import Core
 
@@ -61,7 +61,7 @@ def lower(core: Core, *, rounds: bool = False) -> Lowered:
         ref = row.ref(value)
         front = ref.permute([value.axis, *(dim for dim in range(len(ref.shape)) if dim != value.axis)])
         buffer = Buffer(f"{value.name}_out{k}", value.dtype, ref.size, Place.EMITTED, k)
-        row.copy(front, Ref.whole(buffer, front.shape))
+        _emit(row, front, Ref.whole(buffer, front.shape))
     stores: list[tuple[Ref, Ref]] = []
     for old, new in zip(core.carried, core.new_carried, strict=True):
         target = row.ref(old)
@@ -76,3 +76,16 @@ def lower(core: Core, *, rounds: bool = False) -> Lowered:
     stages = arrange(row.statements, stores, sums_in_place=False)
     changed = frozenset(target.buffer for target, _ in stores)
     return Lowered(stages, [ref.buffer for ref in given[Place.CARRIED]], changed, Home(stages), rounds)
+
+
+def _emit(row: Row, ref: Ref, target: Ref) -> None:
+    """Stores a value that is emitted: part by part, by those who compute its parts, if all of it is computed here."""
+    own = ref.root()
+    writers = [each for each in row.statements if each.target.root().buffer is own.buffer]
+    parts = [each.target for each in writers if isinstance(each, Compute) and not each.adds]
+    whole = own.is_whole and own.buffer.place is Place.SCRATCH and len(parts) == len(writers)
+    if not whole or sum(each.size for each in parts) != own.size:
+        row.copy(ref, target)
+        return
+    for part in parts:
+        row.copy(part, replace(part.root(), buffer=target.buffer))
