@@ -40,6 +40,9 @@ struct float16 {
   operator float() const { return float(bits_as<_Float16>(bits)); }
 };
 
+inline float approximate_exp(float x) { return expf(x); }
+inline float approximate_quotient(float a, float b) { return a / b; }
+
 struct alignas(16) Four {
   uint32_t x, y, z, w;
 };

@@ -7,7 +7,6 @@ the unit that it computes. Anything else crosses: its owner posts it, and whoeve
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -122,6 +121,15 @@ class Division:
         if self.units is None or root.buffer not in self.apart:
             return seen
         return _local(seen, mapped.unit, self.apart[root.buffer], self.units)
+
+    def sums_at(self, ref: Ref, mapped: Mapped) -> Ref:
+        """Elements of a product among its block's columns: a unit's are neighbours, so that they are read at once."""
+        own = self.at_hand(ref, mapped)
+        assert own is not None
+        assert self.units is not None
+        turns, each = own.buffer.size // self.units.count, self.units.each
+        strides = tuple(turns if k == mapped.unit else stride // each for k, stride in enumerate(own.strides))
+        return replace(own, strides=strides, offset=own.offset // each)
 
     def posts(self, loop: Loop, statement: InLoop) -> bool:
         """Whether a fold over units posts what each block has folded."""
@@ -323,24 +331,3 @@ def _local(seen: Ref, unit: int | None, apart: int, units: Units) -> Ref | None:
 
 def _dot(strides: Sequence[int], indices: Numbers) -> Numbers:
     return (np.asarray(strides, dtype=np.int64)[:, None] * indices).sum(0)
-
-
-def unit_counts(lowered: Lowered, least: int) -> list[int]:
-    """Numbers of units that a row can be divided into, the largest first, if a block has at least so many of them."""
-    if any(isinstance(each, Convolve | Largest) for each in lowered.products):
-        return []
-    widths = [each.matrix.shape[1] for each in lowered.products]
-    sizes = {math.gcd(*widths)} if widths else set[int]()
-    for stage in lowered.stages:
-        sizes |= {loop.domain[-1] for loop in stage.loops if loop.domain} if isinstance(stage, Pass) else set[int]()
-    return [size for size in sorted(sizes, reverse=True) if size > least and _divides(lowered, Units(size, least))]
-
-
-def _divides(lowered: Lowered, units: Units) -> bool:
-    if units.count % units.each:
-        return False
-    try:
-        Division(lowered, units)
-    except CannotEmitError:
-        return False
-    return True

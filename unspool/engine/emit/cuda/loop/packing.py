@@ -31,8 +31,8 @@ def pack(product: Product, shared: Sequence[Tensor], places: Places) -> Tensor:
         return matrix.contiguous()
     depth, width = matrix.shape
     columns, warps, each = columns_of(product, places.tiling), places.tiling.warps, 16 // matrix.element_size()
-    # [tile, turn, own unit]: what a block has of each turn of units.
-    by_tile = matrix.t().reshape(width // units.count, units.tiles, units.each, depth).transpose(0, 1)
+    # [tile, own unit, turn]: what a block has of each turn of units.
+    by_tile = matrix.t().reshape(width // units.count, units.tiles, units.each, depth).permute(1, 2, 0, 3)
     by_tile = by_tile.reshape(units.tiles, -1, depth)
     if by_tensor_cores(product, places.tiling):
         terms = 4 * each * warps

@@ -6,14 +6,16 @@ kernels (tests/test_cuda_tiles.py has the table). The kernels that are printed n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unspool.engine.emit.cuda.loop.division import Units, unit_counts
+from unspool.engine.emit.cuda.loop.division import Division, Units
 from unspool.engine.emit.cuda.loop.lowered import Lowered
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import HALVES
 from unspool.engine.emit.stages.passes import Pass
-from unspool.engine.emit.stages.statements import Product
+from unspool.engine.emit.stages.statements import Convolve, Largest, Product
 from unspool.engine.emit.stages.strided import Place
 
 ROW_CLASSES = (8, 16, 64, 256)
@@ -23,6 +25,8 @@ LEAST_UNITS = 8
 BASE_REGISTERS = 24
 """Of a thread, besides its part of the matrices and what it multiplies with."""
 MOST_REGISTERS = 255
+REGISTERS = 65536
+"""Of a multiprocessor."""
 STAGED_REGISTERS = 40
 """For terms of an exact product that are on their way from shared memory."""
 STREAM_REGISTERS = 3
@@ -35,6 +39,8 @@ TENSOR_TILE = 0.005
 """Microseconds for a tile of tensor cores, times the warps that share a multiprocessor."""
 SUM = 0.015
 """Microseconds for one of the sums that a thread adds up."""
+MOST_LOADS, LOAD = 4, 0.01
+"""Loads of a lane that are on their way together, and microseconds for each one more."""
 NEAR = 80.0
 """Kilobytes of weights that a block of whole rows reads in a microsecond."""
 
@@ -52,7 +58,7 @@ class Limits:
 
     processors: int
     shared_bytes: int
-    registers: int = 65536
+    registers: int = REGISTERS
     tf32: bool = False
 
 
@@ -98,7 +104,7 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
         eaches = [each for each in range(LEAST_UNITS, count, LEAST_UNITS) if count % each == 0]
         for each in eaches:
             for height in (8, 16, 32):
-                for warps in (4, 8, 16):
+                for warps in (8, 4, 16):  # of those that cost the same, the first
                     for kept in ("registers", "shared", "memory"):
                         tiling = Tiling(Units(count, each), height, warps, kept, limits.tf32, limits.shared_bytes)
                         if _fits(lowered, tiling, rows, limits):
@@ -115,6 +121,27 @@ def _fits(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> bool:
     if held + used + BASE_REGISTERS > most or tiling.units.tiles > limits.processors:
         return False
     return shared_bytes(lowered, tiling) <= limits.shared_bytes
+
+
+def unit_counts(lowered: Lowered, least: int) -> list[int]:
+    """Numbers of units that a row can be divided into, the largest first, if a block has at least so many of them."""
+    if any(isinstance(each, Convolve | Largest) for each in lowered.products):
+        return []
+    widths = [each.matrix.shape[1] for each in lowered.products]
+    sizes = {math.gcd(*widths)} if widths else set[int]()
+    for stage in lowered.stages:
+        sizes |= {loop.domain[-1] for loop in stage.loops if loop.domain} if isinstance(stage, Pass) else set[int]()
+    return [size for size in sorted(sizes, reverse=True) if size > least and _divides(lowered, Units(size, least))]
+
+
+def _divides(lowered: Lowered, units: Units) -> bool:
+    if units.count % units.each:
+        return False
+    try:
+        Division(lowered, units)
+    except CannotEmitError:
+        return False
+    return True
 
 
 # -- what a tiling needs ----------------------------------------------------------------------------------------------
@@ -140,10 +167,10 @@ def held_registers(product: Product, tiling: Tiling) -> int:
     return across * own_terms(product, tiling) * words
 
 
-def used_registers(product: Product, tiling: Tiling) -> int:
-    """Registers of a thread for what it multiplies with, and for its sums."""
+def used_registers(product: Product, tiling: Tiling, at_once: int = 1) -> int:
+    """Registers of a thread for what it multiplies with, of so many tiles of rows at once, and for its sums."""
     if by_tensor_cores(product, tiling):
-        return _blocks(product, tiling) * 4 + columns(product, tiling) // 16 * 4
+        return at_once * (_blocks(product, tiling) * 4 + columns(product, tiling) // 16 * 4)
     lanes = lanes_across(columns(product, tiling))
     words = own_terms(product, tiling) * 32 // lanes * _words(product)  # of a row, for a warp
     return 8 * columns(product, tiling) // lanes * _words(product) + -(-8 * words // 128) * 4 + STAGED_REGISTERS
@@ -165,10 +192,17 @@ def _words(product: Product) -> int:
     return max(1, product.matrix.buffer.dtype.itemsize // 4)
 
 
-def registers(lowered: Lowered, tiling: Tiling) -> int:
+def row_tiles(lowered: Lowered, tiling: Tiling) -> int:
+    """How many tiles of eight rows are multiplied at once: each turn waits for memory anew, so as many as fit."""
+    most = min(MOST_REGISTERS, REGISTERS // (32 * tiling.warps))
+    options = (each for each in (4, 2) if tiling.rows // 8 % each == 0)
+    return next((each for each in options if registers(lowered, tiling, each) <= most), 1)
+
+
+def registers(lowered: Lowered, tiling: Tiling, at_once: int = 1) -> int:
     """About how many registers a thread of a divided kernel has."""
     held = sum(held_registers(each, tiling) for each in lowered.products) if tiling.kept == "registers" else 0
-    used = max(used_registers(each, tiling) for each in lowered.products)
+    used = max(used_registers(each, tiling, at_once) for each in lowered.products)
     streamed = {
         ref.root().buffer
         for stage in lowered.stages
@@ -178,7 +212,7 @@ def registers(lowered: Lowered, tiling: Tiling) -> int:
         for ref in each.reads()
         if ref.root().buffer.place is Place.STREAMED
     }
-    return held + used + BASE_REGISTERS + 12 + STREAM_REGISTERS * len(streamed)
+    return held + used + BASE_REGISTERS + 8 + STREAM_REGISTERS * len(streamed)
 
 
 def part_bytes(product: Product, tiling: Tiling) -> int:
@@ -229,4 +263,5 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> flo
             matrix = 32 * 4 * tiling.warps * held_registers(each, tiling)
             total += MEGABYTE * min(groups, at_once) * tiles * matrix / (1 << 20)
         total += SUM * tiling.rows * columns(each, tiling) / 32
+        total += LOAD * max(0, _blocks(each, tiling) - MOST_LOADS)
     return total * -(-groups // at_once)

@@ -55,7 +55,8 @@ UNSPOOL_DEVICE int64_t largest_column(const L* left, const M* matrix, const A* a
 // Products of one block's columns of a matrix with rows whose elements other blocks post. Each warp has some of the
 // terms, and its sums are added up by `total` later: part[w][row][column].
 // The matrix is the left factor, by tensor cores: it is packed so that a lane finds 16 bytes at a time.
-template <typename T, int depth, int tiles, int rows, int warps, Kept kept> struct TensorProduct {
+// `at_once`: how many tiles of eight rows are on their way from memory at the same time.
+template <typename T, int depth, int tiles, int rows, int warps, Kept kept, int at_once> struct TensorProduct {
   static constexpr int kEach = 16 / sizeof(T), kTerms = 4 * kEach;  // of a lane, of four lanes
   static constexpr int kBlocks = (depth + kTerms * warps - 1) / (kTerms * warps);
   static constexpr int kColumns = 16 * tiles, kApart = kColumns + 4, kWarp = rows * kApart;
@@ -86,45 +87,56 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
   UNSPOOL_DEVICE void run(const Chunk& chunk, Row row, int there, float* part, char*, const char* what) const {
     const int lane = thread() % 32, warp = thread() / 32, g = lane / 4, t = lane % 4;
 #pragma unroll 1
-    for (int n = 0; n < rows / 8; n++) {
-      if (n * 8 >= there) break;
-      const int r = n * 8 + g;
-      const T* const from = row(r < there ? r : 0);
-      Four right[kBlocks];
+    for (int begin = 0; begin < rows; begin += 8 * at_once) {
+      if (begin >= there) break;
+      const T* from[at_once];
+#pragma unroll
+      for (int n = 0; n < at_once; n++) from[n] = row(begin + n * 8 + g < there ? begin + n * 8 + g : 0);
+      Four right[at_once][kBlocks];
       Patience patience(chunk, what);
       if (kBlocks >= 3) {  // one word at first: to read many again and again would delay those who post them
         const int term = (warp * kBlocks + kBlocks - 1) * kTerms + t * kEach;
-        do peek(from + (term < depth ? term : 0), right[0]);
-        while (any(empty(right[0])) && patience.lasts());
+        do peek(from[0] + (term < depth ? term : 0), right[0][0]);
+        while (any(empty(right[0][0])) && patience.lasts());
       }
       bool more;
       do {
         more = false;
 #pragma unroll
-        for (int j = 0; j < kBlocks; j++) {
-          const int term = (warp * kBlocks + j) * kTerms + t * kEach;
-          if (term < depth) peek(from + term, right[j]);
-          else right[j] = Four{0, 0, 0, 0};
-        }
+        for (int n = 0; n < at_once; n++)
 #pragma unroll
-        for (int j = 0; j < kBlocks; j++) more |= empty(right[j]);
+          for (int j = 0; j < kBlocks; j++) {
+            const int term = (warp * kBlocks + j) * kTerms + t * kEach;
+            if (term < depth) peek(from[n] + term, right[n][j]);
+            else right[n][j] = Four{0, 0, 0, 0};
+          }
+#pragma unroll
+        for (int n = 0; n < at_once; n++)
+#pragma unroll
+          for (int j = 0; j < kBlocks; j++) more |= empty(right[n][j]);
       } while (any(more) && patience.lasts());
-      float sums[tiles][4] = {};
+      float sums[at_once][tiles][4] = {};
 #pragma unroll
       for (int j = 0; j < kBlocks; j++)
 #pragma unroll
-        for (int m = 0; m < tiles; m++) {
-          mma(T(), sums[m], kept == Kept::registers ? own_[m][j][0] : at(m, j, 0), right[j].x, right[j].y);
-          mma(T(), sums[m], kept == Kept::registers ? own_[m][j][1] : at(m, j, 1), right[j].z, right[j].w);
-        }
+        for (int m = 0; m < tiles; m++)
 #pragma unroll
-      for (int m = 0; m < tiles; m++) {
-        float* const out = part + warp * kWarp + (n * 8 + 2 * t) * kApart + m * 16 + g;
-        out[0] = sums[m][0];
-        out[kApart] = sums[m][1];
-        out[8] = sums[m][2];
-        out[kApart + 8] = sums[m][3];
-      }
+          for (int s = 0; s < 2; s++) {
+            const Four left = kept == Kept::registers ? own_[m][j][s] : at(m, j, s);
+#pragma unroll
+            for (int n = 0; n < at_once; n++)
+              mma(T(), sums[n][m], left, s ? right[n][j].z : right[n][j].x, s ? right[n][j].w : right[n][j].y);
+          }
+#pragma unroll
+      for (int n = 0; n < at_once; n++)
+#pragma unroll
+        for (int m = 0; m < tiles; m++) {
+          float* const out = part + warp * kWarp + (begin + n * 8 + 2 * t) * kApart + m * 16 + g;
+          out[0] = sums[n][m][0];
+          out[kApart] = sums[n][m][1];
+          out[8] = sums[n][m][2];
+          out[kApart + 8] = sums[n][m][3];
+        }
     }
   }
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from textwrap import indent
 
-from unspool.engine.emit.cuda.loop.printer.loops import LoopText, index_lines
+from unspool.engine.emit.cuda.loop.printer.indices import index_lines
+from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.statements import Along, Contract, Gather, Order, Scan, Scatter
 from unspool.engine.emit.stages.strided import Place, Ref

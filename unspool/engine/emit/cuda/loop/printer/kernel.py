@@ -15,7 +15,7 @@ from unspool.engine.emit.cuda.loop.printer.alone import AloneText
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
-from unspool.engine.emit.cuda.loop.tiles import Tiling, by_tensor_cores, columns, part_bytes
+from unspool.engine.emit.cuda.loop.tiles import Tiling, by_tensor_cores, columns, part_bytes, row_tiles
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.convolutions import AXES
 from unspool.engine.emit.stages.dtypes import computed
@@ -26,6 +26,7 @@ from unspool.engine.emit.text.elements import comment
 from unspool.engine.emit.text.spelling import TYPES
 
 NATIVE = Path(__file__).parents[1] / "native"
+NATIVES = ("halves.h", "steps.h", "folds.h", "products.h", "convolutions.h")
 SYNC = "unspool::sync_block();\n"
 
 
@@ -65,7 +66,7 @@ class KernelText:
         """
         sizes = f"constexpr int THREADS = {self.threads}, MEMORY = {max(1, len(self.places.given))};\n"
         first = device or _native("device.h")
-        rest = [functions(), *(_native(name) for name in ("steps.h", "folds.h", "products.h", "convolutions.h"))]
+        rest = [functions(), *(_native(name) for name in NATIVES)]
         return "\n".join([sizes + first, *rest, self.body]).replace("#pragma once\n", "")
 
     # -- the kernel ----------------------------------------------------------------------------------------------------
@@ -88,7 +89,6 @@ class KernelText:
         loop = "const unspool::Steps steps(chunk, first);\n"
         loop += f"unspool::Step step(chunk, steps.begin, first, {rows});\n{read}"
         loop += "for (int k = steps.begin; k < steps.end; k++) {\n"
-        loop += f"  const unspool::Step next(chunk, k + 1 < steps.end ? k + 1 : k, first, {rows});\n"
         text = "\n".join(lines) + "\n" + indent(products + given + early + SYNC + loop, "  ")
         return text + indent(f"{step}step = next;\n", "    ") + "  }\n" + indent(SYNC + kept, "  ") + "}\n"
 
@@ -138,6 +138,7 @@ class KernelText:
         parts: list[str] = []
         touches: list[Sequence[Touch]] = []
         early, readers = "", list[str]()
+        next_step = f"const unspool::Step next(chunk, k + 1 < steps.end ? k + 1 : k, first, {self.tiling.rows});\n"
         for stage in self.lowered.stages:
             if isinstance(stage, Pass):
                 for loop in stage.loops:
@@ -146,16 +147,18 @@ class KernelText:
                     if printer.name:
                         early += printer.early()
                         readers.append(printer.name)
-                        text += f"if (k + 1 < steps.end) {printer.name}(next);\n"
+                        text += f"{next_step}if (k + 1 < steps.end) {printer.name}(next);\n"
+                        next_step = ""
                     parts.append(text)
                     touches.append(list(self._touched(loop)))
             else:
-                parts.append("".join(map(self._product, stage)))
+                parts.append(next_step + "".join(map(self._product, stage)))  # looked up while others compute
+                next_step = ""
                 touches.append([each for product in stage for each in self._touched_by(product)])
         meet = meetings(touches)
         now = "".join(self._now(each) for each in self.products) if self._divided else ""
         text = now + "".join((SYNC if sync else "") + part for part, sync in zip(parts, meet, strict=True))
-        return early, readers, text
+        return early, readers, text + next_step
 
     def _printer(self, loop: Loop, number: int) -> LoopText:
         alone = not isinstance(loop.statements[0], Compute | Reduce)
@@ -216,7 +219,8 @@ class KernelText:
         how = "TensorProduct" if by_tensor_cores(product, self.tiling) else "ExactProduct"
         tiles = columns(product, self.tiling) // 16
         numbers = f"{kind}, {product.matrix.shape[0]}, {tiles}, {self.tiling.rows}, {self.tiling.warps}"
-        text = f"unspool::{how}<{numbers}, unspool::Kept::{self.tiling.kept}> {name}_by;\n"
+        more = f", {row_tiles(self.lowered, self.tiling)}" if how == "TensorProduct" else ""
+        text = f"unspool::{how}<{numbers}, unspool::Kept::{self.tiling.kept}{more}> {name}_by;\n"
         place = self.places.shared.places[f"{name}_by"]
         matrix = self.places.matrix(product, index)
         return text + f"{name}_by.load({matrix} + (int64_t)tile * {name}_by.kPacked, memory + {place});\n"

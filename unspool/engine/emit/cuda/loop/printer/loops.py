@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from textwrap import indent
 
 import torch
 
+from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
 from unspool.engine.emit.cuda.loop.tiles import columns
 from unspool.engine.emit.errors import CannotEmitError
@@ -29,6 +32,8 @@ from unspool.engine.emit.text.spelling import (
 
 LANES = 32
 """Of a warp."""
+BRIEF = re.compile(r"unspool::(exp|sigmoid|tanh)\(")
+"""Functions that halves.h has."""
 MOST_TURNS = 4
 """Elements of a thread whose streamed values wait in registers."""
 
@@ -51,6 +56,8 @@ class LoopText:
         """Lines that point to what the loop needs of its row."""
         self._meets = False
         self._early: dict[str, Ref] = {}
+        self._stores: list[str] = []
+        """Lines that store elements which only later steps, or nobody, will read: others wait for what is posted."""
 
     def text(self) -> str:
         """The loop and what is in it."""
@@ -68,7 +75,7 @@ class LoopText:
     # -- loops ---------------------------------------------------------------------------------------------------------
 
     def _pointwise(self) -> str:
-        body = "".join(self._lines())
+        body = "".join(self._lines()) + self._stored()
         count = math.prod(self.share)
         pointers = "".join(self.pointers.values())
         if self._turns:
@@ -126,7 +133,7 @@ class LoopText:
         count, terms = math.prod(kept), math.prod(folded)
         over_units = any(self.places.division.posts(self.loop, each) for each in folds)
         lanes = LANES if over_units else min(LANES, 1 << (terms - 1).bit_length())
-        body = "".join(self._lines())
+        body = "".join(self._lines()) + self._stored()
         starts, ends = "".join(map(self._start, folds)), "".join(self._end(each, lanes, count) for each in folds)
         head = f"for (int begin = 0; begin < step.rows * {count}; begin += THREADS / {lanes}) {{\n"
         own = f"const int item = begin + unspool::thread() / {lanes}, lane = unspool::thread() % {lanes};\n"
@@ -180,7 +187,7 @@ class LoopText:
             text += f"  if (other + lane < {tiles}) {name}_fold = "
             text += f"unspool::{each.fold.title()}::meet({name}_fold, found);\n}}\n"
             text += f"{name}_fold = unspool::fold<unspool::{each.fold.title()}, {lanes}>({name}_fold);\n"
-        return text + self._write(each.target, f"{name}_fold", "here && lane == 0", self.mapped.kept)
+        return text + self._write(each.target, f"{name}_fold", "here && lane == 0", self.mapped.kept) + self._stored()
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
@@ -218,9 +225,15 @@ class LoopText:
         if each.expression == "{0}" and each.target.root().buffer.place in (Place.EMITTED, Place.CARRIED):
             yield self._write(each.target, arguments[0], "there")
             return  # nobody reads it in this loop
-        yield f"const {COMPUTED[each.target.buffer.dtype]} {name} = {expression(each, arguments)};\n"
+        yield f"const {COMPUTED[each.target.buffer.dtype]} {name} = {self._expression(each, arguments)};\n"
         yield self._write(each.target, name, "there")
         self._registers.hold(each.target, name)
+
+    def _expression(self, each: Compute, arguments: Sequence[str]) -> str:
+        """What a statement computes: halves by functions that are about as exact as they are."""
+        if each.target.buffer.dtype in HALVES and not self.places.lowered.rounds:
+            each = replace(each, expression=BRIEF.sub(r"unspool::halves::\1(", each.expression))
+        return expression(each, arguments)
 
     def _argument(self, ref: Ref, dtype: torch.dtype) -> str:
         return self._registers.argument(self.read(ref, dtype), ref, dtype)
@@ -263,8 +276,7 @@ class LoopText:
     def _total(self, ref: Ref) -> str:
         """An element of a product: the sums of all warps, and what is added to them."""
         root = ref.root().buffer
-        product, own = self.places.division.added[root], self.places.division.at_hand(ref, self.mapped)
-        assert own is not None
+        product, own = self.places.division.added[root], self.places.division.sums_at(ref, self.mapped)
         apart = columns(product, self.places.tiling) + 4
         name, kind = f"{root.name}_sums", TYPES[sum_type(product)]
         self.pointers[name] = f"const {kind}* const {name} = {root.name}_now + r * {apart};\n"
@@ -275,20 +287,26 @@ class LoopText:
         return rounded(f"({text})", root.dtype)
 
     def _write(self, ref: Ref, value: str, guard: str, dims: int | None = None) -> str:
-        """Lines that store an element, and hand it on."""
+        """Lines that hand an element on; those that store it come after all that the loop computes."""
         root, places = ref.root().buffer, self.places
-        text = ""
         if root.place is Place.EMITTED:
             once = " && tile == 0" if self.mapped.unit is None and self._units is not None else ""
-            return f"if ({guard}{once}) {self.row_of(root)}[{self._everywhere(ref, dims)}] = {value};\n"
+            store = f"if ({guard}{once}) {self.row_of(root)}[{self._everywhere(ref, dims)}] = {value};\n"
+            self._stores.append(store)
+            return ""
         if root in places.own:
-            text += f"if ({guard}) {self.row_of(root)}[{self._own_index(ref, dims)}] = {value};\n"
-        if root in places.division.crossing:
-            name, kind = f"{root.name}_to", TYPES[root.dtype]
-            self._meets |= root.dtype in HALVES
-            slot = "(step.start + row)"
-            self.pointers[name] = f"{kind}* const {name} = {places.words(root)} + {slot} * {root.size};\n"
-            text += f"unspool::post({name} + {self._everywhere(ref)}, {kind}({value}), {guard});\n"
+            self._stores.append(f"if ({guard}) {self.row_of(root)}[{self._own_index(ref, dims)}] = {value};\n")
+        if root not in places.division.crossing:
+            return ""
+        name, kind = f"{root.name}_to", TYPES[root.dtype]
+        self._meets |= root.dtype in HALVES
+        self.pointers[name] = f"{kind}* const {name} = {places.words(root)} + (step.start + row) * {root.size};\n"
+        return f"unspool::post({name} + {self._everywhere(ref)}, {kind}({value}), {guard});\n"
+
+    def _stored(self) -> str:
+        """The lines that store what has been computed by now."""
+        text = "".join(self._stores)
+        self._stores.clear()
         return text
 
     def row_of(self, buffer: Buffer) -> str:
@@ -320,14 +338,3 @@ class LoopText:
         assert seen is not None
         names = ["unit" if k == self.mapped.unit and self._units else f"i{k}" for k in range(len(seen.shape))]
         return index_text(seen, names)
-
-
-def index_lines(sizes: Sequence[int], item: str, first: int = 0) -> str:
-    """Lines that take a number apart into indices."""
-    lines, left = list[str](), math.prod(sizes)
-    for k, size in enumerate(sizes, first):
-        left //= size
-        text = item if left == 1 else f"{item} / {left}"
-        over = k > first and size > 1
-        lines.append(f"const int i{k} = {f'{text} % {size}' if over else '0' if size == 1 else text};\n")
-    return "".join(lines)
