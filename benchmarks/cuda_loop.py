@@ -102,7 +102,7 @@ def measured(loop: CudaLoop, machine: Machine, rows: int, timed: Timer, back: bo
     carried = [numbers(each, rows, machine.device) for each in core.carried]
     chunk = Chunk(counts, streamed, carried, back)
     _, emitted = loop(shared, chunk)
-    assert all(each.isfinite().all() for each in emitted)
+    assert all(each.isfinite().all() for each in emitted), "what it emits is not finite"
     return timed(lambda: loop(shared, chunk)) / STEPS
 
 
@@ -147,7 +147,7 @@ def lines(
 def _outcome(core: Core, machine: Machine, tiling: Tiling, rows: int, timed: Timer, *, back: bool) -> dict[str, Any]:
     try:
         return {"measured": round(measured(CudaLoop(core, machine, tiling), machine, rows, timed, back), 2)}
-    except (CannotEmitError, RuntimeError) as error:
+    except (CannotEmitError, RuntimeError, AssertionError) as error:
         return {"failed": str(error)}
 
 

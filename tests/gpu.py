@@ -2,6 +2,7 @@
 
     python -m tests.gpu                    # all stages
     python -m tests.gpu --only "two blocks" lengths
+    python -m tests.gpu --until-failure    # where time on a device is short
 
 A kernel that waits for ever, or writes where it must not, takes its process with it and nothing else: the stages after
 it still say what they can. The first that fails is the one to look at; what it printed, and how to run it alone, is
@@ -22,7 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-W", "default")
+"""Warnings are not errors here: torch may be another version than the one that is pinned."""
 DEVICE = "tests/test_cuda_loop_device.py"
 ABOUT = """
 import torch
@@ -70,7 +72,7 @@ def stages() -> list[Stage]:
     ]
     sanitizer = shutil.which("compute-sanitizer", path=f"{os.environ.get('PATH', '')}:/usr/local/cuda/bin")
     if sanitizer is not None:
-        checked = (sanitizer, "--error-exitcode", "9", "--tool")
+        checked = (sanitizer, "--error-exitcode", "9", "--report-api-errors", "no", "--tool")
         found.append(loops("memcheck", "TestTwoBlocks", 600, *checked, "memcheck"))
         found.append(loops("racecheck", "TestTwoBlocks", 600, *checked, "racecheck"))
     kernels = map(str, sorted(Path("tests").glob("test_kernels*.py")))
@@ -100,8 +102,8 @@ def run(stage: Stage) -> tuple[str, float, str]:
     return ended, time.monotonic() - began, text
 
 
-def run_all(given: Sequence[Stage]) -> bool:
-    """Whether all stages passed; prints how each ended."""
+def run_all(given: Sequence[Stage], *, until_failure: bool = False) -> bool:
+    """Whether all stages passed; prints how each ended, and ends with the first that failed if that is wanted."""
     passed = True
     for stage in given:
         ended, seconds, text = run(stage)
@@ -110,6 +112,8 @@ def run_all(given: Sequence[Stage]) -> bool:
             passed = False
             tail = "\n".join(f"  | {line}" for line in text.splitlines()[-40:])
             print(f"{tail}\n  alone: CUDA_LAUNCH_BLOCKING=1 {shlex.join(stage.command)}", flush=True)
+            if until_failure:
+                break
     return passed
 
 
@@ -117,8 +121,10 @@ def main() -> None:
     """Runs the stages that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="STAGE", help=", ".join(each.name for each in stages()))
-    only = parser.parse_args().only
-    sys.exit(not run_all([each for each in stages() if only is None or each.name in only]))
+    parser.add_argument("--until-failure", action="store_true", help="end with the first stage that fails")
+    options = parser.parse_args()
+    chosen = [each for each in stages() if options.only is None or each.name in options.only]
+    sys.exit(not run_all(chosen, until_failure=options.until_failure))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import threading
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -41,8 +44,13 @@ LIMITS = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2), (torch.float16, 1.5e-3)
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("UNSPOOL_EMIT", "cuda-loop")
+    yield
+    torch.cuda.synchronize()
+    for each in gc.get_objects():  # what a loop's last launch has reported, nobody has asked for
+        if isinstance(each, CudaLoop):
+            each.complain()
 
 
 def on_device(structure: Any, *, gradients: bool = True) -> Any:
@@ -178,7 +186,9 @@ class TestLengths:
 
         train()  # planned, and compiled
         torch.cuda.synchronize()
-        torch.cuda.set_sync_debug_mode("error")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
+            torch.cuda.set_sync_debug_mode("error")
         try:
             train()
         finally:
@@ -191,18 +201,19 @@ class TestAtOnce:
     def test_loops_run_on_two_streams_and_in_a_captured_graph(self) -> None:
         own, inputs, state = problem("lstm", torch.bfloat16, units=256)
         own, inputs, state = own.cuda(), on_device(inputs, gradients=False), on_device(state, gradients=False)
+        lengths = torch.tensor(LENGTHS).cuda()  # on the host they could not be captured
         with torch.no_grad():
-            expected, _ = dynamic_rnn(own, inputs, LENGTHS, state, torch.bfloat16)
+            expected, _ = dynamic_rnn(own, inputs, lengths, state, torch.bfloat16)
             streams = [torch.cuda.Stream() for _ in range(2)]
             torch.cuda.synchronize()
             found = []
             for k in range(100):
                 with torch.cuda.stream(streams[k % 2]):
-                    found.append(dynamic_rnn(own, inputs, LENGTHS, state, torch.bfloat16)[0])
+                    found.append(dynamic_rnn(own, inputs, lengths, state, torch.bfloat16)[0])
             torch.cuda.synchronize()
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                captured, _ = dynamic_rnn(own, inputs, LENGTHS, state, torch.bfloat16)
+                captured, _ = dynamic_rnn(own, inputs, lengths, state, torch.bfloat16)
             for _ in range(10):
                 graph.replay()
             torch.cuda.synchronize()

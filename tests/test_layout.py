@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -203,3 +204,11 @@ def test_the_default_device_of_torch_does_not_matter() -> None:
     with torch.device("meta"):  # as torch.set_default_device would have it
         found = Layout.of(lengths, STEPS, CPU).take(inputs, 0, 5)
     assert torch.equal(found, expected)
+
+
+def test_lengths_on_the_host_are_not_captured_in_a_cuda_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = torch.device("cuda", 0)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(RuntimeError, match=r"sequence_length: .* cannot be captured .* expected them on cuda:0"):
+        Layout.of(torch.tensor([1, 3]), 3, device)
+    assert Layout.of(torch.tensor([2, 2]), 3, device).counts == (2, 2)

@@ -111,9 +111,10 @@ inline void pause(const char* what) { runtime->pause(what); }
 inline uint64_t nanoseconds() { return runtime->nanoseconds(); }
 inline bool claim(int64_t* word) {
   const bool first = *word == 0;
-  *word = 1;
+  if (first) *word = 1;
   return first;
 }
+inline void publish(int64_t* word, int64_t v) { *word = v; }
 inline int64_t look(const int64_t* word) { return *word; }
 
 // -- tensor cores -----------------------------------------------------------------------------------------------------

@@ -46,11 +46,26 @@ class Layout:
 
     @classmethod
     def of(cls, lengths: Tensor, steps: int, device: torch.device) -> Layout:
-        """Rows run as long as `lengths` say. One look at the lengths; on a GPU this waits for it once."""
+        """Rows run as long as `lengths` say. One look at the lengths; on a GPU this waits for it once.
+
+        Raises:
+            RuntimeError: if a CUDA graph is being captured, for which nothing can be waited for.
+        """
+        captured = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        if captured and lengths.is_cuda:
+            raise RuntimeError(
+                "sequence_length: this loop needs lengths on the host, which cannot wait for them while a CUDA graph "
+                "is captured; expected lengths on the CPU that are all the same, or None"
+            )
         lengths = lengths.cpu().clamp(0, steps)
         longest, batch_size = int(lengths.max()), len(lengths)
         if int(lengths.min()) == longest:
             return cls.full(batch_size, longest, device)
+        if captured:
+            raise RuntimeError(
+                f"sequence_length: lengths on the CPU that differ cannot be captured in a CUDA graph, which would keep "
+                f"these for ever; expected them on {device}"
+            )
         ordered, order = lengths.sort(descending=True, stable=True)
         counts: Any = (ordered[None] > torch.arange(longest, device="cpu")[:, None]).sum(1)
         return cls(batch_size, counts.tolist(), order, device)

@@ -27,6 +27,8 @@ from unspool.engine.reasons import Code, Reason
 Made = TypeVar("Made")
 ALIGNED = 256
 """Bytes, of each value's words."""
+TOLD = 2
+"""What an index out of range is, and where, has been written; `kTold` of native/steps.h."""
 
 
 class Prepared(list[Tensor]):
@@ -100,7 +102,7 @@ class CudaLoop:
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
         assert isinstance(shared, Prepared)
-        self._complain()
+        self.complain()
         kernel = self._kernel()
         text = kernel.text
         if kernel.tiling not in shared.packed:
@@ -119,7 +121,7 @@ class CudaLoop:
             ]
             blocks = (min(most, groups - begin) if together else groups) * text.tiles
             self._machine.launch(kernel.function, told, blocks, text.threads, kernel.shared_bytes, together=together)
-        self._complain()
+        self.complain()
         return memory.results()
 
     def _counts(self, chunk: Chunk) -> tuple[Tensor | None, Tensor | None]:
@@ -162,12 +164,17 @@ class CudaLoop:
                 refusals.append(error)
         raise refusals[-1]
 
-    def _complain(self) -> None:
-        """Raises what a launch has reported; on a GPU, one that has ended by now."""
+    def complain(self) -> None:
+        """Raises what a launch has reported by now.
+
+        Raises:
+            IndexError: if an index was out of range.
+            RuntimeError: if a block has waited for another one too long.
+        """
         if self._trouble is None:
             return
         reported = cast("NDArray[np.int64]", self._trouble.numpy())  # in the host's memory, so that nothing waits
-        if not reported.any():
+        if reported[0] != TOLD and not reported[4]:
             return
         found = [int(each) for each in reported]
         reported[:] = 0

@@ -101,6 +101,9 @@ UNSPOOL_DEVICE uint64_t nanoseconds() {
 UNSPOOL_DEVICE bool claim(int64_t* word) {  // whether this thread was the first
   return atomicCAS((unsigned long long*)word, 0ull, 1ull) == 0ull;
 }
+UNSPOOL_DEVICE void publish(int64_t* word, int64_t v) {  // to the host too, after all that this thread has written
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
+}
 UNSPOOL_DEVICE int64_t look(const int64_t* word) { return *(const volatile int64_t*)word; }
 
 // -- tensor cores: d += a b, all lanes --------------------------------------------------------------------------------

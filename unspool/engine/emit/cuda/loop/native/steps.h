@@ -12,12 +12,13 @@ struct Chunk {
   int64_t total;             // rows of all steps
   const int64_t* counts;     // the rows of each step; nullptr if all have the same
   const int64_t* starts;     // the rows of all steps before each
-  int64_t* trouble;          // whether an index was out of range; it, its axis, the size of that; whether waiting was given up
+  int64_t* trouble;          // kTold if an index was out of range; it, its axis, the size of that; whether waiting was given up
   char* scratch;             // of all blocks, one after another
   void* memory[MEMORY];
 };
 
 constexpr int kGaveUp = 4;   // of `trouble`
+constexpr int64_t kTold = 2; // the words behind it are there; running.py waits for it
 constexpr uint64_t kPatience = 10000000000ull;  // nanoseconds
 
 // One step of a block: its rows, and where they are.
@@ -72,7 +73,10 @@ template <int all, int each> UNSPOOL_DEVICE int whole(int own, int tile) {
 // -- indices that a row computes --------------------------------------------------------------------------------------
 
 UNSPOOL_DEVICE int64_t out_of_range(int64_t index, int64_t size, int64_t axis, int64_t* trouble) {
-  if (claim(trouble)) trouble[1] = index, trouble[2] = axis, trouble[3] = size;
+  if (claim(trouble)) {
+    trouble[1] = index, trouble[2] = axis, trouble[3] = size;
+    publish(trouble, kTold);
+  }
   return 0;  // the loop goes on to its end, and what it has computed is thrown away
 }
 UNSPOOL_DEVICE int64_t place(int64_t index, int64_t size, int64_t axis, int64_t* trouble) {
