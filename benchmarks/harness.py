@@ -3,8 +3,11 @@
 A machine is never equally fast for long: clocks, caches and neighbours change. So every round gives each contender a
 turn, in random order, and what is reported is the median over rounds of a contender's time divided by the reference's
 in the same round. In a turn a contender runs once, or, where its run is short, several times in a row, as in training:
-a millisecond right after somebody else's would be spent on fetching code and data. The reference is the first
-contender, `dynamic_rnn`: above 1, `dynamic_rnn` is faster.
+a millisecond right after somebody else's would be spent on fetching code and data. Where a contender runs in another
+process, turns are longer and begin with a rest: threads that wait for work keep processors busy for some milliseconds
+after a run, the other process would pay for that, and it takes a few runs until it is as fast as it is in training. A
+turn's time is the median of its runs. The reference is the first contender, `dynamic_rnn`: above 1, `dynamic_rnn` is
+faster.
 """
 
 from __future__ import annotations
@@ -32,8 +35,10 @@ from torch import Tensor
 
 from benchmarks.environment import environment
 
-TURN_MS = 20.0
-"""Milliseconds that a turn takes at least."""
+TURN_MS, TURN_APART_MS = 20.0, 250.0
+"""Milliseconds that a turn takes at least; where turns are those of different processes."""
+REST_S = 0.05
+"""Seconds between turns of different processes, after which no thread of the one before is still at work."""
 WARM_UP = 1
 """Rounds that are run and not counted, after the check, which is the first call of all."""
 
@@ -190,11 +195,14 @@ def measure(case: Case, options: Options, progress: Progress) -> dict[str, Resul
     gc.disable()  # nobody's garbage is collected on another's time
     try:
         calls = {each.name: 1 for each in running}
+        apart = any(each.clock is not None for each in running)
         for turn in range(WARM_UP + options.rounds):
             for contender in random.sample(running, len(running)):
                 result = results[contender.name]
                 progress.update(task, advance=1, description=f"{case.title}: {contender.name}")
                 try:
+                    if apart:
+                        time.sleep(REST_S)
                     runs = [timed(contender, options.device)[1:] for _ in range(calls[contender.name])]
                 except Exception as error:  # out of memory, say, now that others hold some
                     if contender is reference:
@@ -203,13 +211,13 @@ def measure(case: Case, options: Options, progress: Progress) -> dict[str, Resul
                     result.times_ms.clear()
                     running.remove(contender)
                     continue
-                ms = statistics.fmean(each for each, _ in runs)
+                ms = statistics.median(each for each, _ in runs)
                 if turn >= WARM_UP:
                     peaks = [result.peak_mib, *(peak for _, peak in runs)]
                     result.times_ms.append(ms)
                     result.peak_mib = max((peak for peak in peaks if peak is not None), default=None)
                 else:
-                    calls[contender.name] = math.ceil(TURN_MS / ms)
+                    calls[contender.name] = math.ceil((TURN_APART_MS if apart else TURN_MS) / ms)
             gc.collect()
     finally:
         gc.enable()

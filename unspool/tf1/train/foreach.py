@@ -41,18 +41,15 @@ def adam_(
 ) -> None:
     """A step of Adam on a CPU, with a learning rate that is corrected already.
 
-    Large tensors are changed in one pass over their memory. Torch's kernel for that takes memory as it lies, and wakes
-    all threads however little there is to do, so the others are left to plain functions.
+    In one pass over memory by torch's kernel for that, which takes tensors as they lie, so they have to lie alike.
     """
     groups = list(zip(weights, grads, first, second, strict=True))
-    least = LARGE if torch.get_num_threads() > 1 else 0
-    large = [each for each in groups if each[0].numel() >= least and all(one.is_contiguous() for one in each)]
-    if large:
+    fused = [each for each in groups if all(one.is_contiguous() for one in each)]
+    if fused:
         betas = dict(beta1=beta1, beta2=beta2, eps=eps, weight_decay=0.0, amsgrad=False, maximize=False)
-        lists = [list(each) for each in zip(*large, strict=True)]
-        _torch._fused_adam_(*lists, [], [_LATE] * len(large), lr=rate, **betas)
-        known = set(map(id, large))
-        groups = [each for each in groups if id(each) not in known]
+        lists = [list(each) for each in zip(*fused, strict=True)]
+        _torch._fused_adam_(*lists, [], [_LATE] * len(fused), lr=rate, **betas)
+        groups = [each for each in groups if not all(one.is_contiguous() for one in each)]
     if groups:
         weights, grads, first, second = ([*each] for each in zip(*groups, strict=True))
         lerp_(first, grads, 1 - beta1)
@@ -62,7 +59,5 @@ def adam_(
         addcdiv_(weights, first, scale, -rate)
 
 
-LARGE = 1 << 15
-"""Elements from which torch divides work among threads."""
 _LATE = torch.tensor(1e30)
 """A step after so many that torch's kernel corrects nothing any more."""
