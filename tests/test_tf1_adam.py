@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from unspool import tf1 as tf
-from unspool.tf1.train import foreach
 
 RATE, BETA1, BETA2, EPSILON = 0.01, 0.9, 0.999, 1e-8
 
