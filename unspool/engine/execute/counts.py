@@ -32,6 +32,11 @@ class Counts(tuple[int, ...]):
         """The same numbers where compiled code can read them."""
         return array("q", self)
 
+    @cached_property
+    def places(self) -> tuple[int, int]:
+        """The addresses of both arrays, for compiled code."""
+        return self.as_array.buffer_info()[0], self.starts.buffer_info()[0]
+
     @classmethod
     @lru_cache(maxsize=64)
     def of_step(cls, rows: int) -> Counts:

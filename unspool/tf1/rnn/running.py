@@ -42,7 +42,7 @@ class Looped:
         parallel_iterations: int | None = None,
         swap_memory: bool = False,
     ) -> None:
-        self._dtype, self._time_major, self._scope = dtype.torch, time_major, scope
+        self._dtype, self.time_major, self._scope = dtype.torch, time_major, scope
         self._options = Options(parallel_iterations or None, swap_memory)
 
     def __call__(
@@ -67,7 +67,7 @@ class Looped:
             found = self._sequences(cell, inputs, lengths, state)
             outputs, end = found.run_reversed(self._scope) if reverse else found.run(self._scope)
             return self._ordered(outputs, reverse=False), end
-        steps = inputs if self._time_major else inputs.transpose(0, 1)
+        steps = inputs if self.time_major else inputs.transpose(0, 1)
         start_sequence(cell)
         with profiled(self._scope):
             order = steps.flip(0) if reverse else steps
@@ -77,7 +77,7 @@ class Looped:
 
     def both_ways(self, pair: Any, inputs: torch.Tensor, states: Structure) -> tuple[Structure, Structure]:
         """What a pair of cells puts out, the second from the end of the sequences to their start; and final states."""
-        steps = inputs if self._time_major else inputs.transpose(0, 1)
+        steps = inputs if self.time_major else inputs.transpose(0, 1)
         start_sequence(pair)
         with profiled(self._scope):
             request = Request(pair, (steps, steps.flip(0)), None, states, self._dtype, self._options, fixed=True)
@@ -93,7 +93,7 @@ class Looped:
             state,
             self._dtype,
             options.parallel_iterations,
-            self._time_major,
+            self.time_major,
             swap_memory=options.swap_memory,
         )
 
@@ -102,9 +102,11 @@ class Looped:
 
         def ordered(leaf: torch.Tensor) -> torch.Tensor:
             steps = leaf.flip(0) if reverse else leaf
-            return steps if self._time_major else steps.transpose(0, 1)
+            return steps if self.time_major else steps.transpose(0, 1)
 
-        return outputs if self._time_major and not reverse else map_tensors(ordered, outputs)
+        if self.time_major and not reverse:
+            return outputs
+        return ordered(outputs) if isinstance(outputs, torch.Tensor) else map_tensors(ordered, outputs)
 
 
 class BothWays:
@@ -123,8 +125,9 @@ class BothWays:
     ) -> Any:
         """The outputs of both, and their final states."""
         if all(self._fixed) and lengths is None and isinstance(inputs, torch.Tensor):
-            width = sum(leaf[:1].numel() for leaf in flatten(states) if isinstance(leaf, torch.Tensor))
-            if inputs.shape[0] * inputs.shape[1] * width <= SHORT and all(map(has_rows_first, cells)):
+            carried = sum(leaf.numel() for leaf in flatten(states) if isinstance(leaf, torch.Tensor))
+            steps = inputs.shape[0 if self._loops[0].time_major else 1]
+            if steps * carried <= SHORT and all(map(has_rows_first, cells)):
                 found = self._together(run, cells, inputs, states)
                 if found is not None:
                     return found

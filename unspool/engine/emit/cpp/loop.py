@@ -59,7 +59,9 @@ class Compiled:
         self._needs.carried_bytes = ctypes.addressof(self._carried_bytes)
         self._needs.emitted_bytes = ctypes.addressof(self._emitted_bytes)
         self._nowhere = [None] * len(self._emitted)
-        self._moved = any(each.axis for each in self._emitted)
+        self._moved, self._turned = (any(each.axis for each in group) for group in (self._emitted, core.streamed))
+        self._apart = array("q", (each.times * math.prod(each.shape) for each in core.streamed))
+        """How many numbers the rows of streamed values are apart where these are contiguous."""
         self._matrices = [_part_of(each, core) for each in printer.matrices]
         self._searched = [_part_of(each, core) for each in printer.searched]
         self._filters = [
@@ -104,8 +106,12 @@ class Compiled:
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
         counts = chunk.counts
-        given = list(map(row_by_row, chunk.streamed, self.core.streamed))
-        apart = array("q", [each.stride(0) * like.times for each, like in zip(given, self.core.streamed, strict=True)])
+        if not self._turned and all(map(_is_contiguous, chunk.streamed)):
+            given, apart = chunk.streamed, self._apart
+        else:
+            given = list(map(row_by_row, chunk.streamed, self.core.streamed))
+            each_apart = (each.stride(0) * like.times for each, like in zip(given, self.core.streamed, strict=True))
+            apart = array("q", each_apart)
         state = [
             each.clone(memory_format=torch.contiguous_format) if changed and not chunk.owned else each.contiguous()
             for each, changed in zip(chunk.carried, self._changed, strict=True)
@@ -117,13 +123,11 @@ class Compiled:
         ]
         summed = [torch.zeros((threads(), *each.shape), dtype=torch.float64, device="cpu") for each in self._totals]
         fault = array("q", bytes(32))
-        groups = (shared, given, emitted, state, summed)
-        pointers = array("q", [each.data_ptr() for group in groups for each in group])
-        numbers = [counts.as_array.buffer_info()[0], counts.starts.buffer_info()[0]]
+        pointers = array("q", map(_data_ptr, (*shared, *given, *emitted, *state, *summed)))
         first, _ = pointers.buffer_info()
         places = [first + offset for offset in self._offsets]
-        ends = [each.buffer_info()[0] for each in (fault, apart)]
-        told = array("q", [len(counts), chunk.reverse, counts[0], *numbers, *places, *ends])
+        ends = (fault.buffer_info()[0], apart.buffer_info()[0])
+        told = array("q", (len(counts), chunk.reverse, counts[0], *counts.places, *places, *ends))
         Runtime.get().run(self._steps, told.buffer_info()[0], self._needs)
         if fault[0]:
             raise IndexError(f"index {fault[1]} is out of bounds for dimension {fault[2]} with size {fault[3]}")
@@ -221,6 +225,7 @@ def _seen(tensor: Tensor, ref: Ref | None) -> Tensor:
 
 
 _CPU = torch.device("cpu")
+_data_ptr, _is_contiguous = Tensor.data_ptr, Tensor.is_contiguous
 
 
 def _bytes(values: Sequence[Value]) -> ctypes.Array[ctypes.c_int64]:

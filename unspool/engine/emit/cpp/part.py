@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -36,28 +37,32 @@ class Sums:
     """
 
     def __init__(self, pieces: Sequence[int], totals: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
-        self._pieces, self._totals, self._shapes = tuple(pieces), tuple(totals), tuple(shapes)
+        ends = list(accumulate(pieces, initial=0))
+        self._pieces = [range(begin, end) for begin, end in pairwise(ends)]
+        """The numbers of the lefts of each product."""
+        self._totals = tuple(totals)
+        self._product_shapes, self._total_shapes = shapes[: len(pieces)], shapes[len(pieces) :]
 
     def __call__(self, right: Tensor, *lefts: Tensor) -> Tensor | list[Tensor]:
         """Its one result, or all of them."""
-        right = right.flatten(1).contiguous()
-        lefts = tuple(left.contiguous() for left in lefts)  # alive until the end
-        products, totals = self._shapes[: len(self._pieces)], self._shapes[len(self._pieces) :]
-        results = [right.new_empty(shape, dtype=computed(right.dtype)) for shape in products]
-        own = [right.new_empty(shape, dtype=torch.float64) for shape in totals]
+        right = (right if right.dim() == 2 else right.flatten(1)).contiguous()
+        lefts = tuple(map(Tensor.contiguous, lefts))  # alive until the end
+        dtype, inner = right.dtype, computed(right.dtype)
+        results = [right.new_empty(shape, dtype=inner) for shape in self._product_shapes]
+        own = [right.new_empty(shape, dtype=torch.float64) for shape in self._total_shapes]
         places = {left: each.data_ptr() for left, each in zip(self._totals, own, strict=True)}
         factors: list[int] = []
-        left = iter(enumerate(lefts))
-        for count, result in zip(self._pieces, results, strict=True):
+        row = right.shape[1] * inner.itemsize
+        for numbers, result in zip(self._pieces, results, strict=True):
             place = result.data_ptr()
-            if not count:
-                factors += [0, 0, 1, place, 0]
-            for number, each in (next(left) for _ in range(count)):
-                width = each.shape[1]
-                factors += [each.data_ptr(), width, width, place, places.get(number, 0)]
-                place += width * right.shape[1] * result.itemsize
+            if not numbers:
+                factors += (0, 0, 1, place, 0)
+            for number in numbers:
+                width = lefts[number].shape[1]
+                factors += (lefts[number].data_ptr(), width, width, place, places.get(number, 0))
+                place += width * row
         Runtime.get().sums(right, factors)
-        results = [result.to(right.dtype) for result in (*results, *own)]
+        results = [result if result.dtype == dtype else result.to(dtype) for result in (*results, *own)]
         return results[0] if len(results) == 1 else results
 
 

@@ -84,10 +84,9 @@ class Runtime:
 
     def pack(self, matrix: Tensor) -> Tensor:
         """A matrix as products read it."""
-        depth, width = matrix.shape
-        products = _Products.of(matrix.dtype)
-        panels = torch.empty(products.packed(depth, width), dtype=matrix.dtype, device=matrix.device)
-        products.pack(depth, width, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
+        shape, products = matrix.shape, _Products.of(matrix.dtype)
+        panels = matrix.new_empty(products.size_packed(*shape))
+        products.pack(*shape, matrix.data_ptr(), *matrix.stride(), panels.data_ptr())
         return panels
 
     def pack_filters(self, filters: Tensor, how: Tensor) -> Tensor:
@@ -147,8 +146,9 @@ class _Products:
     def __init__(self, dtype: torch.dtype) -> None:
         library = Kernels("products", dtype).library()
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
-        self.packed, self.pack = library.unspool_packed, library.unspool_pack
-        self.packed.restype, self.packed.argtypes = integer, (integer, integer)
+        packed, self.pack = library.unspool_packed, library.unspool_pack
+        packed.restype, packed.argtypes = integer, (integer, integer)
+        self.size_packed = cache(packed)
         self.pack.restype, self.pack.argtypes = None, (integer, integer, pointer, integer, integer, pointer)
         self.sum_share, self.sum_scratch = address(library, "unspool_sum_share"), library.unspool_sum_scratch
         self.sum_scratch.restype, self.sum_scratch.argtypes = integer, (pointer,)
