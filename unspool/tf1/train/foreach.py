@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -43,15 +44,17 @@ def adam_(
 
     In one pass over memory by torch's kernel for that, which takes tensors as they lie, so they have to lie alike.
     """
-    groups = list(zip(weights, grads, first, second, strict=True))
-    fused = [each for each in groups if all(one.is_contiguous() for one in each)]
-    if fused:
-        betas = dict(beta1=beta1, beta2=beta2, eps=eps, weight_decay=0.0, amsgrad=False, maximize=False)
-        lists = [list(each) for each in zip(*fused, strict=True)]
-        _torch._fused_adam_(*lists, [], [_LATE] * len(fused), lr=rate, **betas)
-        groups = [each for each in groups if not all(one.is_contiguous() for one in each)]
-    if groups:
-        weights, grads, first, second = ([*each] for each in zip(*groups, strict=True))
+    numbers = dict(beta1=beta1, beta2=beta2, eps=eps, weight_decay=0.0, amsgrad=False, maximize=False, lr=rate)
+    lists, others = (weights, grads, first, second), list[tuple[torch.Tensor, ...]]()
+    if not all(map(torch.Tensor.is_contiguous, chain(*lists))):
+        alike: list[tuple[torch.Tensor, ...]] = []
+        for each in zip(*lists, strict=True):
+            (alike if all(map(torch.Tensor.is_contiguous, each)) else others).append(each)
+        lists = [list(each) for each in zip(*alike, strict=True)]
+    if lists and lists[0]:
+        _torch._fused_adam_(*lists, [], [_LATE] * len(lists[0]), **numbers)
+    if others:
+        weights, grads, first, second = ([*each] for each in zip(*others, strict=True))
         lerp_(first, grads, 1 - beta1)
         lerp_(second, mul(grads, grads), 1 - beta2)
         scale = sqrt(second)

@@ -255,6 +255,11 @@ class _Update:
         self._slots = {
             key: [slots[variable] for variable in self._variables] for key, slots in _slots_of(optimizer).items()
         }
+        self._by_dtype: dict[torch.dtype, list[int]] = {}
+        for number, variable in enumerate(self._variables):
+            dtype = variable.dtype.torch
+            assert dtype is not None, "only numbers have gradients"
+            self._by_dtype.setdefault(dtype, []).append(number)
         self._numbers: dict[str, float] = {}
         self._symbolic: list[str] = []
         self.inputs: list[Tensor] = []
@@ -290,15 +295,12 @@ class _Update:
                 # Torch adds rows at int64 places in half the time that it takes for int32.
                 grad = torch.zeros_like(weights[number]).index_add_(0, next(remaining).long(), grad)
             grads.append(grad)
-        for dtype in dict.fromkeys(each.dtype for each in weights):
-            own = [number for number, each in enumerate(weights) if each.dtype == dtype]
-            self._optimizer.update(
-                [weights[k] for k in own],
-                [grads[k] for k in own],
-                {key: [each[k] for k in own] for key, each in slots.items()},
-                shared,
-                Numbers(given, dtype),
-            )
+        for dtype, own in self._by_dtype.items():
+            one_kind = len(own) == len(weights)
+            lists = [weights, grads, *slots.values()]
+            chosen = lists if one_kind else [[each[k] for k in own] for each in lists]
+            remembered = dict(zip(slots, chosen[2:], strict=True))
+            self._optimizer.update(chosen[0], chosen[1], remembered, shared, Numbers(given, dtype))
         for table in tables:
             table.put_back()
         if shared:
