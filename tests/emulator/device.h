@@ -42,12 +42,16 @@ struct float16 {
 
 inline float approximate_exp(float x) { return expf(x); }
 inline float approximate_quotient(float a, float b) { return a / b; }
+inline uint32_t settled(uint32_t x) { return x; }
 
 struct alignas(16) Four {
   uint32_t x, y, z, w;
 };
 struct alignas(16) Two {
   uint64_t x, y;
+};
+struct alignas(8) Pair {
+  uint32_t x, y;
 };
 
 inline int thread() { return runtime->running->thread; }
@@ -101,12 +105,14 @@ template <typename T> inline T shuffle_down(T x, int by) {
 
 template <typename T> inline void peek(const void* from, T& v) { memcpy(&v, from, sizeof v); }
 template <typename T> inline void poke(void* to, T v) {
-  T before;
-  memcpy(&before, to, sizeof before);
-  if (before != T(~T(0))) runtime->fail("a word is written twice");
+  uint8_t before[sizeof v];
+  memcpy(before, to, sizeof v);
+  for (uint8_t each : before)
+    if (each != 255) runtime->fail("a word is written twice");
   memcpy(to, &v, sizeof v);
   runtime->posted();
 }
+inline void fetch(const void*) {}
 inline void pause(const char* what) { runtime->pause(what); }
 inline uint64_t nanoseconds() { return runtime->nanoseconds(); }
 inline bool claim(int64_t* word) {

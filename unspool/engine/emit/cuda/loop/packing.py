@@ -16,20 +16,28 @@ from unspool.engine.emit.stages.strided import Ref
 
 def seen(tensor: Tensor, ref: Ref) -> Tensor:
     """The part of a shared value that `ref` is."""
+    if ref.is_whole:
+        return tensor.reshape(ref.shape)
     tensor = tensor.contiguous()
     return tensor.as_strided(ref.shape, ref.strides, tensor.storage_offset() + ref.offset)
 
 
 def pack(product: Product, shared: Sequence[Tensor], places: Places) -> Tensor:
-    """A product's matrix: as it is where blocks have whole rows; where they do not, each block's part of it.
+    """A product's matrix as a kernel takes it.
 
-    Blocks have the columns of their units, padded to whole tiles of tensor cores, and warps have parts of the terms.
+    It may lie anyhow where blocks keep their parts of it between steps. Where it is read at every step, blocks of whole
+    rows have it row by row, and others each its part: the columns of its units, padded to whole tiles of tensor cores,
+    and for each warp a part of the terms.
     """
     matrix = seen(shared[product.matrix.buffer.index], product.matrix)
     units = places.division.units
     if units is None:
         return matrix.contiguous()
+    if places.tiling.kept != "memory":
+        return matrix
+    woven = places.woven.get(product.left.root().buffer, 1)
     depth, width = matrix.shape
+    matrix = matrix.reshape(woven, depth // woven, width).transpose(0, 1).reshape(depth, width)
     columns, warps, each = columns_of(product, places.tiling), places.tiling.warps, 16 // matrix.element_size()
     # [tile, own unit, turn]: what a block has of each turn of units.
     by_tile = matrix.t().reshape(width // units.count, units.tiles, units.each, depth).permute(1, 2, 0, 3)

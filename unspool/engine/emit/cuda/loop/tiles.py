@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unspool.engine.emit.cuda.loop.division import Division, Units
 from unspool.engine.emit.cuda.loop.lowered import Lowered
@@ -39,6 +39,9 @@ TENSOR_TILE = 0.005
 """Microseconds for a tile of tensor cores, times the warps that share a multiprocessor."""
 SUM = 0.015
 """Microseconds for one of the sums that a thread adds up."""
+MANY_LOADS, MANY_BYTES = 4, 1 << 20
+"""Loads of a lane, and bytes that all blocks read of each other in a step, from which reading all of them again and
+again delays those who post them."""
 MOST_LOADS, LOAD = 4, 0.01
 """Loads of a lane that are on their way together, and microseconds for each one more."""
 NEAR = 80.0
@@ -73,6 +76,7 @@ class Tiling:
         kept: where weights stay between steps: `registers`, `shared` or `memory`.
         tf32: whether tensor cores multiply float32.
         shared_bytes: how much shared memory a block may have.
+        one_first: whether lanes wait for one word before they read all of theirs.
     """
 
     units: Units | None = None
@@ -81,6 +85,7 @@ class Tiling:
     kept: str = "registers"
     tf32: bool = False
     shared_bytes: int = 96 * 1024
+    one_first: bool = False
 
 
 def row_class(rows: int) -> int:
@@ -107,8 +112,19 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
                 for warps in (8, 4, 16):  # of those that cost the same, the first
                     for kept in ("registers", "shared", "memory"):
                         tiling = Tiling(Units(count, each), height, warps, kept, limits.tf32, limits.shared_bytes)
+                        tiling = replace(tiling, one_first=_many_words(lowered, tiling, rows))
                         if _fits(lowered, tiling, rows, limits):
                             yield tiling
+
+
+def _many_words(lowered: Lowered, tiling: Tiling, rows: int) -> bool:
+    assert tiling.units is not None
+    groups, height = -(-rows // tiling.rows), min(rows, tiling.rows)
+    for each in lowered.products:
+        read = groups * tiling.units.tiles * height * each.matrix.shape[0] * each.matrix.buffer.dtype.itemsize
+        if _blocks(each, tiling) >= MANY_LOADS and read >= MANY_BYTES:
+            return True
+    return False
 
 
 def _fits(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> bool:

@@ -47,6 +47,12 @@ template <typename To, typename From> UNSPOOL_DEVICE To bits_as(From from) {
 UNSPOOL_DEVICE float approximate_exp(float x) { return __expf(x); }
 UNSPOOL_DEVICE float approximate_quotient(float a, float b) { return __fdividef(a, b); }
 
+// Bits whose origin compilers do not know: they are in a register, and not the parts that they were made of.
+UNSPOOL_DEVICE uint32_t settled(uint32_t x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 // -- who and where ----------------------------------------------------------------------------------------------------
 
 UNSPOOL_DEVICE int thread() { return threadIdx.x; }
@@ -72,6 +78,9 @@ struct alignas(16) Four {
 struct alignas(16) Two {
   uint64_t x, y;
 };
+struct alignas(8) Pair {
+  uint32_t x, y;
+};
 UNSPOOL_DEVICE void peek(const void* from, Four& v) {
   asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
@@ -91,6 +100,15 @@ UNSPOOL_DEVICE void poke(void* to, uint32_t v) {
 UNSPOOL_DEVICE void poke(void* to, uint64_t v) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory");
 }
+UNSPOOL_DEVICE void poke(void* to, Pair v) {
+  asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(v.x), "r"(v.y) : "memory");
+}
+UNSPOOL_DEVICE void poke(void* to, Four v) {
+  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};"
+               ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+// Brings memory nearer, for a step that is not the next one.
+UNSPOOL_DEVICE void fetch(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
 // Whoever waits says so, and where; it may be asked for the time.
 UNSPOOL_DEVICE void pause(const char*) {}
 UNSPOOL_DEVICE uint64_t nanoseconds() {

@@ -52,11 +52,28 @@ UNSPOOL_DEVICE int64_t largest_column(const L* left, const M* matrix, const A* a
   return fold_places<32>(best, where, [](float x, float y) { return exceeds(x, y); });
 }
 
+// A block's columns of a matrix that lies anyhow: those of its units, the turns of a unit side by side. Rows of the
+// matrix are terms, in the order in which their words lie: `woven` numbers of a unit side by side.
+template <typename T, int depth, int width, int count, int each, int woven> struct Columns {
+  const T* matrix;
+  int64_t by_term, by_column;  // how far apart neighbours are
+  int tile;
+
+  UNSPOOL_DEVICE T operator()(int term, int column) const {
+    constexpr int kTurns = width / count;
+    const int row = term % woven * (depth / woven) + term / woven, unit = tile * each + column / kTurns;
+    if (term >= depth || column >= each * kTurns) return T(0.0f);
+    return matrix[row * by_term + (column % kTurns * count + unit) * by_column];
+  }
+};
+
 // Products of one block's columns of a matrix with rows whose elements other blocks post. Each warp has some of the
 // terms, and its sums are added up by `total` later: part[w][row][column].
-// The matrix is the left factor, by tensor cores: it is packed so that a lane finds 16 bytes at a time.
-// `at_once`: how many tiles of eight rows are on their way from memory at the same time.
-template <typename T, int depth, int tiles, int rows, int warps, Kept kept, int at_once> struct TensorProduct {
+// The matrix is the left factor, by tensor cores. What is read again at every step is packed so that a lane finds 16
+// bytes at a time. `at_once`: how many tiles of eight rows are on their way from memory at the same time. `one_first`:
+// whether a lane waits for one word before it reads them all: to read many again and again delays those who post them.
+template <typename T, int depth, int tiles, int rows, int warps, Kept kept, int at_once, bool one_first>
+struct TensorProduct {
   static constexpr int kEach = 16 / sizeof(T), kTerms = 4 * kEach;  // of a lane, of four lanes
   static constexpr int kBlocks = (depth + kTerms * warps - 1) / (kTerms * warps);
   static constexpr int kColumns = 16 * tiles, kApart = kColumns + 4, kWarp = rows * kApart;
@@ -67,20 +84,24 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept, int 
   Four own_[kept == Kept::registers ? tiles : 1][kept == Kept::registers ? kBlocks : 1][2];
   const Four* packed_;
 
-  UNSPOOL_DEVICE void load(const void* packed, char* memory) {
-    packed_ = (const Four*)packed;
+  template <typename From> UNSPOOL_DEVICE void load(const From& from, char* memory) {
     if (kept == Kept::shared) {
-      for (int i = thread(); i < kFours; i += THREADS) ((Four*)memory)[i] = packed_[i];
+      for (int i = thread(); i < kFours; i += THREADS) {
+        const int s = i / 32 % 2, j = i / 64 % kBlocks, m = i / (64 * kBlocks) % tiles;
+        ((Four*)memory)[i] = gathered(from, i / (64 * kBlocks * tiles), m, j, s, i % 32);
+      }
       packed_ = (const Four*)memory;
     }
     if (kept == Kept::registers)
 #pragma unroll
-      for (int m = 0; m < tiles; m++)
+      for (int j = 0; j < kBlocks; j++)
 #pragma unroll
-        for (int j = 0; j < kBlocks; j++)
+        for (int s = 0; s < 2; s++)
 #pragma unroll
-          for (int s = 0; s < 2; s++) own_[m][j][s] = at(m, j, s);
+          for (int m = 0; m < tiles; m++)  // neighbours in memory, one after another
+            own_[m][j][s] = gathered(from, thread() / 32, m, j, s, thread() % 32);
   }
+  UNSPOOL_DEVICE void read_again(const T* packed) { packed_ = (const Four*)packed; }
 
   // `row(r)`: where the words of the r-th row are. `there`: rows that there are.
   template <typename Row>
@@ -94,7 +115,7 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept, int 
       for (int n = 0; n < at_once; n++) from[n] = row(begin + n * 8 + g < there ? begin + n * 8 + g : 0);
       Four right[at_once][kBlocks];
       Patience patience(chunk, what);
-      if (kBlocks >= 3) {  // one word at first: to read many again and again would delay those who post them
+      if (one_first) {
         const int term = (warp * kBlocks + kBlocks - 1) * kTerms + t * kEach;
         do peek(from[0] + (term < depth ? term : 0), right[0][0]);
         while (any(empty(right[0][0])) && patience.lasts());
@@ -141,13 +162,26 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept, int 
   }
 
  private:
+  // What a lane has of 16 columns and kTerms terms: columns g and g + 8, and kEach terms, of which s is which half.
+  template <typename From> UNSPOOL_DEVICE static Four gathered(const From& from, int warp, int m, int j, int s, int lane) {
+    constexpr int kRun = kEach / 4;
+    T numbers[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; i++) {
+      const int term = (warp * kBlocks + j) * kTerms + lane % 4 * kEach + (2 * s + i / (2 * kRun)) * kRun + i % kRun;
+      numbers[i] = from(term, m * 16 + i / kRun % 2 * 8 + lane / 4);
+    }
+    Four found;
+    memcpy(&found, numbers, sizeof found);
+    return {settled(found.x), settled(found.y), settled(found.z), settled(found.w)};
+  }
   UNSPOOL_DEVICE Four at(int m, int j, int s) const {
     return packed_[(((thread() / 32 * tiles + m) * kBlocks + j) * 2 + s) * 32 + thread() % 32];
   }
 };
 
 // The same, exactly: a lane has columns, and all terms of its warp; or, where 16 lanes are enough for the columns, half
-// of these. The matrix is packed by warp, term, column.
+// of these. A matrix that is read again at every step is packed by warp, term, column.
 template <typename T, int depth, int tiles, int rows, int warps, Kept kept> struct ExactProduct {
   static constexpr int kEach = 16 / sizeof(T), kColumns = 16 * tiles, kAcross = kColumns % 32 ? 16 : 32;
   static constexpr int kSplit = 32 / kAcross, kLanes = kColumns / kAcross, kAll = kEach * warps * kSplit;
@@ -162,19 +196,22 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
   T own_[kept == Kept::registers ? kLanes : 1][kept == Kept::registers ? kOwn : 1];
   const T* packed_;
 
-  UNSPOOL_DEVICE void load(const void* packed, char* memory) {
-    packed_ = (const T*)packed;
+  template <typename From> UNSPOOL_DEVICE void load(const From& from, char* memory) {
     if (kept == Kept::shared) {
       T* const copy = (T*)(memory + warps * kStage);
-      for (int i = thread(); i < kNumbers; i += THREADS) copy[i] = packed_[i];
+      for (int i = thread(); i < kNumbers; i += THREADS) {
+        const int c = i / 32 % kLanes, k = i / (32 * kLanes) % kOwn, warp = i / (32 * kLanes * kOwn);
+        copy[i] = gathered(from, warp, c, k, i % 32);
+      }
       packed_ = copy;
     }
     if (kept == Kept::registers)
 #pragma unroll
-      for (int c = 0; c < kLanes; c++)
+      for (int k = 0; k < kOwn; k++)
 #pragma unroll
-        for (int k = 0; k < kOwn; k++) own_[c][k] = at(c, k);
+        for (int c = 0; c < kLanes; c++) own_[c][k] = gathered(from, thread() / 32, c, k, thread() % 32);
   }
+  UNSPOOL_DEVICE void read_again(const T* packed) { packed_ = packed; }
 
   template <typename Row>
   UNSPOOL_DEVICE void run(const Chunk& chunk, Row row, int there, T* part, char* memory, const char* what) const {
@@ -223,6 +260,9 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
   }
 
  private:
+  template <typename From> UNSPOOL_DEVICE static T gathered(const From& from, int warp, int c, int k, int lane) {
+    return from((warp * kSplit + lane / kAcross) * kOwn + k, c * kAcross + lane % kAcross);
+  }
   UNSPOOL_DEVICE T at(int c, int k) const {
     return packed_[((thread() / 32 * kOwn + k) * kLanes + c) * 32 + thread() % 32];
   }

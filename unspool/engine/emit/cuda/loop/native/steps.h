@@ -48,6 +48,12 @@ struct Step {
   UNSPOOL_DEVICE static int at_most(int64_t count, int most) { return count < most ? int(count) : most; }
 };
 
+// About where a block's rows of a later step are, by how far apart those of two steps are; always within the chunk.
+UNSPOOL_DEVICE int64_t later(const Chunk& chunk, const Step& step, const Step& next) {
+  const int64_t start = next.start + 2 * (next.start - step.start), most = chunk.total - next.rows;
+  return start < 0 ? 0 : start > most ? most : start;
+}
+
 // The steps at which the block whose first row is `first` has any: rows never grow with time.
 struct Steps {
   int begin, end;            // as the loop runs
@@ -96,10 +102,19 @@ UNSPOOL_DEVICE bool empty(const Four& v) { return empty(v.x) || empty(v.y) || em
 UNSPOOL_DEVICE bool empty(const Two& v) { return empty(v.x) || empty(v.y); }
 UNSPOOL_DEVICE uint32_t full(uint32_t v, uint32_t other) { return empty(v) ? other : v; }
 UNSPOOL_DEVICE uint64_t full(uint64_t v) { return empty(v) ? ~0ull >> 1 : v; }
+UNSPOOL_DEVICE Pair full(Pair v, uint32_t other) { return {full(v.x, other), full(v.y, other)}; }
+UNSPOOL_DEVICE Four full(Four v, uint32_t other) {
+  return {full(v.x, other), full(v.y, other), full(v.z, other), full(v.w, other)};
+}
 
 // 16 bytes of words: of numbers up to 32 bits, and of larger ones.
 template <int bytes> struct WordsOf { using Type = Four; };
 template <> struct WordsOf<8> { using Type = Two; };
+// Four, eight or sixteen bytes of them, which one lane posts.
+template <int bytes> struct PostOf;
+template <> struct PostOf<4> { using Type = uint32_t; };
+template <> struct PostOf<8> { using Type = Pair; };
+template <> struct PostOf<16> { using Type = Four; };
 template <typename T> using Words = typename WordsOf<sizeof(T)>::Type;
 
 // Ends waiting that has no end: after ten seconds, or when somebody else has given up. All lanes of a warp, together.
@@ -133,6 +148,13 @@ UNSPOOL_DEVICE void post(double* to, double x, bool there) {
 template <typename Half> UNSPOOL_DEVICE void post(Half* to, Half x, bool there) {
   const uint32_t other = shuffle_down(uint32_t(x.bits), 1);
   if (there && thread() % 2 == 0) poke(to, full(x.bits | other << 16, 0x7FFF7FFFu));
+}
+// Hands on what lies side by side: all numbers of a unit at once. Any lanes.
+template <int count, typename T> UNSPOOL_DEVICE void post(T* to, const T (&numbers)[count], bool there) {
+  static_assert(sizeof(T) <= 4, "numbers of one word, or of half a word");
+  typename PostOf<count * sizeof(T)>::Type bits;
+  memcpy(&bits, numbers, sizeof bits);
+  if (there) poke(to, full(bits, sizeof(T) == 2 ? 0x7FFF7FFFu : ~0u >> 1));
 }
 
 // A number that another block posts; all lanes.

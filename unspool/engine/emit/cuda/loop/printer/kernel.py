@@ -85,7 +85,7 @@ class KernelText:
             f"  const int first = int(chunk.first) + unspool::block() / {tiles} * {rows};",
             f"  const int mine = unspool::Step::at_most(chunk.rows - first, {rows});",
         ]
-        read = "".join(f"{name}(step);\n" for name in readers)
+        read = "".join(f"{name}(step.start, step.rows);\n" for name in readers)
         loop = "const unspool::Steps steps(chunk, first);\n"
         loop += f"unspool::Step step(chunk, steps.begin, first, {rows});\n{read}"
         loop += "for (int k = steps.begin; k < steps.end; k++) {\n"
@@ -144,10 +144,12 @@ class KernelText:
                 for loop in stage.loops:
                     printer = self._printer(loop, len(parts))
                     text = printer.text()
-                    if printer.name:
-                        early += printer.early()
-                        readers.append(printer.name)
-                        text += f"{next_step}if (k + 1 < steps.end) {printer.name}(next);\n"
+                    if printer.early:
+                        early += printer.early_text()
+                        readers.append(printer.early.reading)
+                        text += f"{next_step}if (k + 1 < steps.end) {{\n"
+                        text += f"  {printer.early.reading}(next.start, next.rows);\n"
+                        text += f"  {printer.early.fetching}(unspool::later(chunk, step, next), next.rows);\n}}\n"
                         next_step = ""
                     parts.append(text)
                     touches.append(list(self._touched(loop)))
@@ -219,11 +221,19 @@ class KernelText:
         how = "TensorProduct" if by_tensor_cores(product, self.tiling) else "ExactProduct"
         tiles = columns(product, self.tiling) // 16
         numbers = f"{kind}, {product.matrix.shape[0]}, {tiles}, {self.tiling.rows}, {self.tiling.warps}"
-        more = f", {row_tiles(self.lowered, self.tiling)}" if how == "TensorProduct" else ""
+        one_first = str(self.tiling.one_first).lower()
+        more = f", {row_tiles(self.lowered, self.tiling)}, {one_first}" if how == "TensorProduct" else ""
         text = f"unspool::{how}<{numbers}, unspool::Kept::{self.tiling.kept}{more}> {name}_by;\n"
         place = self.places.shared.places[f"{name}_by"]
-        matrix = self.places.matrix(product, index)
-        return text + f"{name}_by.load({matrix} + (int64_t)tile * {name}_by.kPacked, memory + {place});\n"
+        matrix, units = self.places.matrix(product, index), self.tiling.units
+        if self.tiling.kept == "memory":
+            return text + f"{name}_by.read_again({matrix} + (int64_t)tile * {name}_by.kPacked);\n"
+        assert units is not None
+        terms, apart = self.places.apart(product, index)
+        woven = self.places.woven.get(product.left.root().buffer, 1)
+        sizes = f"{product.matrix.shape[0]}, {product.matrix.shape[1]}, {units.count}, {units.each}, {woven}"
+        columns_of = f"unspool::Columns<{kind}, {sizes}>{{{matrix}, {terms}, {apart}, tile}}"
+        return text + f"{name}_by.load({columns_of}, memory + {place});\n"
 
     def _product(self, product: Product) -> str:
         name = product.target.buffer.name

@@ -10,8 +10,10 @@ from textwrap import indent
 
 import torch
 
+from unspool.engine.emit.cuda.loop.printer.early import Early
 from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
+from unspool.engine.emit.cuda.loop.printer.words import turn
 from unspool.engine.emit.cuda.loop.tiles import columns
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import HALVES
@@ -55,7 +57,9 @@ class LoopText:
         self.pointers: dict[str, str] = {}
         """Lines that point to what the loop needs of its row."""
         self._meets = False
-        self._early: dict[str, Ref] = {}
+        self.early = Early(places, number)
+        self._posts: dict[Buffer, dict[int, str]] = {}
+        """Of a unit, what is posted at once, by its turn."""
         self._stores: list[str] = []
         """Lines that store elements which only later steps, or nobody, will read: others wait for what is posted."""
 
@@ -103,29 +107,9 @@ class LoopText:
         turns = -(-self.places.tiling.rows * math.prod(self.share) // (LANES * self.places.tiling.warps))
         return turns if turns <= MOST_TURNS else 0
 
-    @property
-    def name(self) -> str:
-        """What reads the streamed values that it needs; empty if nothing does."""
-        return f"read_for_{self._number}" if self._early else ""
-
-    def early(self) -> str:
-        """A function that reads what the loop needs of streamed values: long before, since memory is far away."""
-        if not self._early:
-            return ""
-        count = math.prod(self.share)
-        names = "".join(
-            f"{TYPES[ref.root().buffer.dtype]} {name}[{self._turns}];\n" for name, ref in self._early.items()
-        )
-        own = "const int item = turn * THREADS + unspool::thread();\n"
-        own += f"const int own = item < step.rows * {count} ? item : 0, row = own / {count};\n"
-        own += index_lines(self.share, f"own % {count}") + self._unit_line()
-        for name, ref in self._early.items():
-            buffer = ref.root().buffer
-            first = f"{self.places.all_of(buffer)} + (step.start + row) * {buffer.size}"
-            own += f"{name}[turn] = ({first})[{self._everywhere(ref)}];\n"
-        head = f"#pragma unroll\nfor (int turn = 0; turn < {self._turns}; turn++) {{\n"
-        body = "if (step.rows <= 0) return;\n" + head + indent(own, "  ") + "}\n"
-        return f"{names}const auto {self.name} = [&](const unspool::Step& step) {{\n{indent(body, '  ')}}};\n"
+    def early_text(self) -> str:
+        """Functions that read what the loop needs of streamed values, or bring it nearer."""
+        return self.early.text(self._turns, self.share, self._unit_line(), self._everywhere)
 
     def _folding(self, folds: Sequence[Reduce]) -> str:
         self._meets = True
@@ -252,7 +236,7 @@ class LoopText:
         if root.place is Place.PRODUCT and self._units is not None:
             return self._total(ref)
         if root.place is Place.STREAMED and self._turns:
-            return loaded(f"{self._early_name(ref)}[turn]", root.dtype)
+            return loaded(f"{self.early.name_of(ref)}[turn]", root.dtype)
         if division.is_given(root):
             return loaded(f"{self.row_of(root)}[{self._everywhere(ref)}]", root.dtype)
         own = self._own_index(ref)
@@ -264,14 +248,6 @@ class LoopText:
             self.pointers[name] = line
             return f'unspool::posted({name} + {self._everywhere(ref)}, chunk, "{root.name}")'
         return loaded(f"{self.row_of(root)}[{own}]", root.dtype)
-
-    def _early_name(self, ref: Ref) -> str:
-        for name, known in self._early.items():
-            if known.same_elements(ref):
-                return name
-        name = f"{ref.root().buffer.name}_early{self._number}_{len(self._early)}"
-        self._early[name] = ref
-        return name
 
     def _total(self, ref: Ref) -> str:
         """An element of a product: the sums of all warps, and what is added to them."""
@@ -299,9 +275,25 @@ class LoopText:
         if root not in places.division.crossing:
             return ""
         name, kind = f"{root.name}_to", TYPES[root.dtype]
+        if root in places.woven:
+            return self._posted_at_once(ref, value, guard)
         self._meets |= root.dtype in HALVES
         self.pointers[name] = f"{kind}* const {name} = {places.words(root)} + (step.start + row) * {root.size};\n"
         return f"unspool::post({name} + {self._everywhere(ref)}, {kind}({value}), {guard});\n"
+
+    def _posted_at_once(self, ref: Ref, value: str, guard: str) -> str:
+        """What posts the numbers of a unit, once all of them are known."""
+        root, places, units = ref.root().buffer, self.places, self._units
+        assert units is not None
+        name, kind, turns = f"{root.name}_to", TYPES[root.dtype], places.woven[root]
+        self.pointers[name] = f"{kind}* const {name} = {places.words(root)} + (step.start + row) * {root.size};\n"
+        made = self._posts.setdefault(root, {})
+        made[turn(ref, units.count)] = f"{kind}({value})"
+        if len(made) < turns:
+            return ""
+        numbers = ", ".join(made[k] for k in range(turns))
+        text = f"const {kind} {root.name}_unit[] = {{{numbers}}};\n"
+        return f"{text}unspool::post({name} + unit * {turns}, {root.name}_unit, {guard});\n"
 
     def _stored(self) -> str:
         """The lines that store what has been computed by now."""

@@ -8,6 +8,7 @@ import torch
 
 from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
+from unspool.engine.emit.cuda.loop.printer.words import woven
 from unspool.engine.emit.cuda.loop.tiles import Tiling, part_bytes, product_bytes
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import HALVES, computed
@@ -24,7 +25,8 @@ class Given:
     """One of the addresses that a launch hands to a kernel.
 
     Args:
-        kind: `shared`, `streamed`, `carried`, `kept` (what is carried on), `emitted`, `matrix`, `words`, `folds`.
+        kind: `shared`, `streamed`, `carried`, `kept` (what is carried on), `emitted`, `words`, `folds`, `matrix`; or
+            `terms` and `columns`, how far apart these are in a matrix.
         index: which one of these.
         name: its name in the kernel.
         type: the type of its elements.
@@ -61,6 +63,7 @@ class Places:
 
     def __init__(self, lowered: Lowered, division: Division, tiling: Tiling) -> None:
         self.lowered, self.division, self.tiling = lowered, division, tiling
+        self.woven = woven(lowered, division)
         self.given: list[Given] = []
         self.shared, self.scratch = Room(), Room()
         self.own: dict[Buffer, None] = {}
@@ -159,8 +162,13 @@ class Places:
         return self.pointer("folds", index, name, TYPES[fold.target.buffer.dtype]), self.folds[index][1]
 
     def matrix(self, product: Product, index: int) -> str:
-        """A product's matrix, packed."""
+        """A product's matrix."""
         return self.pointer("matrix", index, self.matrix_name(product, index), TYPES[product.matrix.buffer.dtype])
+
+    def apart(self, product: Product, index: int) -> tuple[str, str]:
+        """How far apart terms, and columns, of a product's matrix are."""
+        name = self.matrix_name(product, index)
+        return self.pointer("terms", index, f"{name}_terms", ""), self.pointer("columns", index, f"{name}_columns", "")
 
     def matrix_name(self, product: Product, index: int) -> str:
         """What a product's matrix is called."""
@@ -169,7 +177,10 @@ class Places:
     def declarations(self) -> list[str]:
         """Lines that name all memory."""
         lines = [
-            f"{each.type}* const {each.name} = ({each.type}*)chunk.memory[{k}];" for k, each in enumerate(self.given)
+            f"{each.type}* const {each.name} = ({each.type}*)chunk.memory[{k}];"
+            if each.type
+            else f"const int64_t {each.name} = (int64_t)chunk.memory[{k}];"
+            for k, each in enumerate(self.given)
         ]
         lines.append("char* const memory = unspool::shared_memory();")
         if self.scratch.size:
