@@ -42,7 +42,6 @@ struct float16 {
 
 inline float approximate_exp(float x) { return expf(x); }
 inline float approximate_quotient(float a, float b) { return a / b; }
-inline uint32_t settled(uint32_t x) { return x; }
 
 struct alignas(16) Four {
   uint32_t x, y, z, w;

@@ -25,16 +25,16 @@ def seen(tensor: Tensor, ref: Ref) -> Tensor:
 def pack(product: Product, shared: Sequence[Tensor], places: Places) -> Tensor:
     """A product's matrix as a kernel takes it.
 
-    It may lie anyhow where blocks keep their parts of it between steps. Where it is read at every step, blocks of whole
-    rows have it row by row, and others each its part: the columns of its units, padded to whole tiles of tensor cores,
-    and for each warp a part of the terms.
+    Where blocks keep their parts of it between steps, it may lie by rows or by columns. Where it is read at every step,
+    blocks of whole rows have it row by row, and others each its part: the columns of its units, padded to whole tiles
+    of tensor cores, and for each warp a part of the terms.
     """
     matrix = seen(shared[product.matrix.buffer.index], product.matrix)
     units = places.division.units
     if units is None:
         return matrix.contiguous()
     if places.tiling.kept != "memory":
-        return matrix
+        return matrix if matrix.t().is_contiguous() else matrix.contiguous()
     woven = places.woven.get(product.left.root().buffer, 1)
     depth, width = matrix.shape
     matrix = matrix.reshape(woven, depth // woven, width).transpose(0, 1).reshape(depth, width)

@@ -235,8 +235,8 @@ class _Memory:
         """Where a kernel finds something."""
         if given.kind in ("words", "folds"):
             return self._places[given.kind, given.index]
-        if given.kind in ("terms", "columns"):
-            return shared.packed[self._text.tiling][given.index].stride(0 if given.kind == "terms" else 1)
+        if given.kind == "transposed":
+            return int(not shared.packed[self._text.tiling][given.index].is_contiguous())
         if given.kind == "shared":
             shared[given.index] = shared[given.index].contiguous()
         groups: dict[str, Sequence[Tensor]] = {

@@ -29,8 +29,8 @@ REGISTERS = 65536
 """Of a multiprocessor."""
 STAGED_REGISTERS = 40
 """For terms of an exact product that are on their way from shared memory."""
-STREAM_REGISTERS = 3
-"""For each streamed value: where it is, and the one for the next step."""
+STREAM_REGISTERS = 1
+"""For each streamed value: the one for the next step."""
 CROSSING = 0.65
 """Microseconds from posting a word to having it."""
 MEGABYTE = 0.22

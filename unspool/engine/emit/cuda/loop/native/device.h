@@ -47,12 +47,6 @@ template <typename To, typename From> UNSPOOL_DEVICE To bits_as(From from) {
 UNSPOOL_DEVICE float approximate_exp(float x) { return __expf(x); }
 UNSPOOL_DEVICE float approximate_quotient(float a, float b) { return __fdividef(a, b); }
 
-// Bits whose origin compilers do not know: they are in a register, and not the parts that they were made of.
-UNSPOOL_DEVICE uint32_t settled(uint32_t x) {
-  asm volatile("" : "+r"(x));
-  return x;
-}
-
 // -- who and where ----------------------------------------------------------------------------------------------------
 
 UNSPOOL_DEVICE int thread() { return threadIdx.x; }

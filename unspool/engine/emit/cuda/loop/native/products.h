@@ -52,20 +52,35 @@ UNSPOOL_DEVICE int64_t largest_column(const L* left, const M* matrix, const A* a
   return fold_places<32>(best, where, [](float x, float y) { return exceeds(x, y); });
 }
 
-// A block's columns of a matrix that lies anyhow: those of its units, the turns of a unit side by side. Rows of the
-// matrix are terms, in the order in which their words lie: `woven` numbers of a unit side by side.
-template <typename T, int depth, int width, int count, int each, int woven> struct Columns {
+// A block's columns of a matrix: those of its units, the turns of a unit side by side. Rows of the matrix are terms, in
+// the order in which their words lie: `woven` numbers of a unit side by side. `transposed`: whether it lies by columns.
+template <typename T, int depth, int width, int count, int each, int woven, bool transposed> struct Columns {
   const T* matrix;
-  int64_t by_term, by_column;  // how far apart neighbours are
   int tile;
 
   UNSPOOL_DEVICE T operator()(int term, int column) const {
     constexpr int kTurns = width / count;
-    const int row = term % woven * (depth / woven) + term / woven, unit = tile * each + column / kTurns;
-    if (term >= depth || column >= each * kTurns) return T(0.0f);
-    return matrix[row * by_term + (column % kTurns * count + unit) * by_column];
+    const bool there = term < depth && column < each * kTurns;
+    const int row = there ? term % woven * (depth / woven) + term / woven : 0;
+    const int own = there ? column % kTurns * count + tile * each + column / kTurns : 0;
+    const T found = matrix[transposed ? own * depth + row : row * width + own];
+    return there ? found : T(0.0f);
+  }
+  // Of so many terms and columns the i-th, in an order in which neighbours are neighbours in memory.
+  UNSPOOL_DEVICE static void nth(int i, int terms, int columns, int& term, int& column) {
+    constexpr int kTurns = width / count;
+    term = transposed ? i % terms : i / columns;
+    column = transposed ? i / terms : i % columns;
+    if (!transposed && columns == each * kTurns) column = column % each * kTurns + column / each;
   }
 };
+
+// Loads them for a product, however the matrix lies.
+template <int depth, int width, int count, int each, int woven, typename T, typename By>
+UNSPOOL_DEVICE void load_columns(By& product, const T* matrix, bool transposed, int tile, char* memory, void* stage) {
+  if (transposed) product.load(Columns<T, depth, width, count, each, woven, true>{matrix, tile}, memory, stage);
+  else product.load(Columns<T, depth, width, count, each, woven, false>{matrix, tile}, memory, stage);
+}
 
 // Products of one block's columns of a matrix with rows whose elements other blocks post. Each warp has some of the
 // terms, and its sums are added up by `total` later: part[w][row][column].
@@ -84,40 +99,44 @@ struct TensorProduct {
   Four own_[kept == Kept::registers ? tiles : 1][kept == Kept::registers ? kBlocks : 1][2];
   const Four* packed_;
 
-  template <typename From> UNSPOOL_DEVICE void load(const From& from, char* memory) {
-    if (kept == Kept::shared) {
-      for (int i = thread(); i < kFours; i += THREADS) {
-        const int s = i / 32 % 2, j = i / 64 % kBlocks, m = i / (64 * kBlocks) % tiles;
-        ((Four*)memory)[i] = gathered(from, i / (64 * kBlocks * tiles), m, j, s, i % 32);
+  // `memory`: room for what is kept there. `stage`: room for sums, in which numbers meet those that belong beside them.
+  template <typename From> UNSPOOL_DEVICE void load(const From& from, char* memory, void* stage) {
+    Four* const own = (Four*)stage + thread() / 32 * tiles * 32;
+#pragma unroll
+    for (int j = 0; j < kBlocks; j++)
+#pragma unroll
+      for (int s = 0; s < 2; s++) {
+        gather(from, (thread() / 32 * kBlocks + j) * kTerms, s, (T*)own);
+        sync_warp();
+#pragma unroll
+        for (int m = 0; m < tiles; m++) {
+          const Four found = own[m * 32 + thread() % 32];
+          if (kept == Kept::registers) own_[m][j][s] = found;
+          else ((Four*)memory)[place(m, j, s)] = found;
+        }
+        sync_warp();
       }
-      packed_ = (const Four*)memory;
-    }
-    if (kept == Kept::registers)
-#pragma unroll
-      for (int j = 0; j < kBlocks; j++)
-#pragma unroll
-        for (int s = 0; s < 2; s++)
-#pragma unroll
-          for (int m = 0; m < tiles; m++)  // neighbours in memory, one after another
-            own_[m][j][s] = gathered(from, thread() / 32, m, j, s, thread() % 32);
+    packed_ = (const Four*)memory;
   }
   UNSPOOL_DEVICE void read_again(const T* packed) { packed_ = (const Four*)packed; }
 
-  // `row(r)`: where the words of the r-th row are. `there`: rows that there are.
+  // `row(r)`: where the r-th row is among the words. `there`: rows that there are.
   template <typename Row>
-  UNSPOOL_DEVICE void run(const Chunk& chunk, Row row, int there, float* part, char*, const char* what) const {
+  UNSPOOL_DEVICE void run(const Chunk& chunk, const T* words, Row row, int there, float* part, char*,
+                          const char* what) const {
     const int lane = thread() % 32, warp = thread() / 32, g = lane / 4, t = lane % 4;
+    const int first = warp * kBlocks * kTerms + t * kEach;
 #pragma unroll 1
     for (int begin = 0; begin < rows; begin += 8 * at_once) {
       if (begin >= there) break;
       const T* from[at_once];
 #pragma unroll
-      for (int n = 0; n < at_once; n++) from[n] = row(begin + n * 8 + g < there ? begin + n * 8 + g : 0);
+      for (int n = 0; n < at_once; n++) from[n] = words + (row(begin + n * 8 + g < there ? begin + n * 8 + g : 0) + first);
       Four right[at_once][kBlocks];
       Patience patience(chunk, what);
       if (one_first) {
-        const int term = (warp * kBlocks + kBlocks - 1) * kTerms + t * kEach;
-        do peek(from[0] + (term < depth ? term : 0), right[0][0]);
+        const int last = (kBlocks - 1) * kTerms;
+        do peek(from[0] + (first + last < depth ? last : first < depth ? 0 : -first), right[0][0]);
         while (any(empty(right[0][0])) && patience.lasts());
       }
       bool more;
@@ -127,8 +146,7 @@ struct TensorProduct {
         for (int n = 0; n < at_once; n++)
 #pragma unroll
           for (int j = 0; j < kBlocks; j++) {
-            const int term = (warp * kBlocks + j) * kTerms + t * kEach;
-            if (term < depth) peek(from[n] + term, right[n][j]);
+            if (depth % (kTerms * warps) == 0 || first + j * kTerms < depth) peek(from[n] + j * kTerms, right[n][j]);
             else right[n][j] = Four{0, 0, 0, 0};
           }
 #pragma unroll
@@ -162,22 +180,22 @@ struct TensorProduct {
   }
 
  private:
-  // What a lane has of 16 columns and kTerms terms: columns g and g + 8, and kEach terms, of which s is which half.
-  template <typename From> UNSPOOL_DEVICE static Four gathered(const From& from, int warp, int m, int j, int s, int lane) {
-    constexpr int kRun = kEach / 4;
-    T numbers[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; i++) {
-      const int term = (warp * kBlocks + j) * kTerms + lane % 4 * kEach + (2 * s + i / (2 * kRun)) * kRun + i % kRun;
-      numbers[i] = from(term, m * 16 + i / kRun % 2 * 8 + lane / 4);
+  // Of 16 columns and kTerms terms, a lane (g, t) has columns g and g + 8, and kEach neighbours, half of them for each s.
+  template <typename From> UNSPOOL_DEVICE static void gather(const From& from, int first, int s, T* to) {
+    constexpr int kRun = kEach / 4, kHalf = kEach / 2;
+#pragma unroll 8
+    for (int i = thread() % 32; i < kColumns * 4 * kHalf; i += 32) {
+      int term, c;
+      From::nth(i, 4 * kHalf, kColumns, term, c);
+      const int t = term / kHalf, q = term % kHalf, lane = c % 8 * 4 + t;
+      to[(c / 16 * 32 + lane) * kEach + (q / kRun * 2 + c / 8 % 2) * kRun + q % kRun] =
+          from(first + t * kEach + s * kHalf + q, c);
     }
-    Four found;
-    memcpy(&found, numbers, sizeof found);
-    return {settled(found.x), settled(found.y), settled(found.z), settled(found.w)};
   }
-  UNSPOOL_DEVICE Four at(int m, int j, int s) const {
-    return packed_[(((thread() / 32 * tiles + m) * kBlocks + j) * 2 + s) * 32 + thread() % 32];
+  UNSPOOL_DEVICE static int place(int m, int j, int s) {
+    return (((thread() / 32 * tiles + m) * kBlocks + j) * 2 + s) * 32 + thread() % 32;
   }
+  UNSPOOL_DEVICE Four at(int m, int j, int s) const { return packed_[place(m, j, s)]; }
 };
 
 // The same, exactly: a lane has columns, and all terms of its warp; or, where 16 lanes are enough for the columns, half
@@ -196,32 +214,37 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
   T own_[kept == Kept::registers ? kLanes : 1][kept == Kept::registers ? kOwn : 1];
   const T* packed_;
 
-  template <typename From> UNSPOOL_DEVICE void load(const From& from, char* memory) {
-    if (kept == Kept::shared) {
-      T* const copy = (T*)(memory + warps * kStage);
-      for (int i = thread(); i < kNumbers; i += THREADS) {
-        const int c = i / 32 % kLanes, k = i / (32 * kLanes) % kOwn, warp = i / (32 * kLanes * kOwn);
-        copy[i] = gathered(from, warp, c, k, i % 32);
-      }
-      packed_ = copy;
+  template <typename From> UNSPOOL_DEVICE void load(const From& from, char* memory, void* stage) {
+    T* const own = (T*)stage + thread() / 32 * kColumns * kSplit * kEach;
+    T* const copy = (T*)(memory + warps * kStage);
+#pragma unroll
+    for (int begin = 0; begin < kOwn; begin += kEach) {
+      gather(from, thread() / 32 * kSplit * kOwn + begin, own);
+      sync_warp();
+#pragma unroll
+      for (int k = 0; k < kEach; k++)
+#pragma unroll
+        for (int c = 0; c < kLanes; c++) {
+          const T found = own[(k * kLanes + c) * 32 + thread() % 32];
+          if (kept == Kept::registers) own_[c][begin + k] = found;
+          else copy[place(c, begin + k)] = found;
+        }
+      sync_warp();
     }
-    if (kept == Kept::registers)
-#pragma unroll
-      for (int k = 0; k < kOwn; k++)
-#pragma unroll
-        for (int c = 0; c < kLanes; c++) own_[c][k] = gathered(from, thread() / 32, c, k, thread() % 32);
+    packed_ = copy;
   }
   UNSPOOL_DEVICE void read_again(const T* packed) { packed_ = packed; }
 
   template <typename Row>
-  UNSPOOL_DEVICE void run(const Chunk& chunk, Row row, int there, T* part, char* memory, const char* what) const {
+  UNSPOOL_DEVICE void run(const Chunk& chunk, const T* words, Row row, int there, T* part, char* memory,
+                          const char* what) const {
     const int lane = thread() % 32, warp = thread() / 32;
     T* const stage = (T*)(memory + warp * kStage);
     constexpr int kPieces = kTerms / kEach, kMine = (8 * kPieces + 31) / 32;
 #pragma unroll 1
     for (int n = 0; n < rows / 8; n++) {
       if (n * 8 >= there) break;
-      Words<T> words[kMine];
+      Words<T> pieces[kMine];
       Patience patience(chunk, what);
       bool more;
       do {
@@ -229,15 +252,15 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
 #pragma unroll
         for (int j = 0; j < kMine; j++) {
           const int piece = j * 32 + lane, r = n * 8 + piece / kPieces, term = warp * kTerms + piece % kPieces * kEach;
-          if (piece < 8 * kPieces && term < depth) peek(row(r < there ? r : 0) + term, words[j]);
-          else words[j] = Words<T>();
+          if (piece < 8 * kPieces && term < depth) peek(words + (row(r < there ? r : 0) + term), pieces[j]);
+          else pieces[j] = Words<T>();
         }
 #pragma unroll
-        for (int j = 0; j < kMine; j++) more |= empty(words[j]);
+        for (int j = 0; j < kMine; j++) more |= empty(pieces[j]);
       } while (any(more) && patience.lasts());
 #pragma unroll
       for (int j = 0; j < kMine; j++)
-        if (j * 32 + lane < 8 * kPieces) ((Words<T>*)stage)[j * 32 + lane] = words[j];
+        if (j * 32 + lane < 8 * kPieces) ((Words<T>*)stage)[j * 32 + lane] = pieces[j];
       sync_warp();
       T sums[8][kLanes] = {};
 #pragma unroll kUnrolled
@@ -260,12 +283,20 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
   }
 
  private:
-  template <typename From> UNSPOOL_DEVICE static T gathered(const From& from, int warp, int c, int k, int lane) {
-    return from((warp * kSplit + lane / kAcross) * kOwn + k, c * kAcross + lane % kAcross);
+  // kEach terms of each of a warp's parts, from the `first` of the first part on.
+  template <typename From> UNSPOOL_DEVICE static void gather(const From& from, int first, T* to) {
+#pragma unroll 8
+    for (int i = thread() % 32; i < kColumns * kSplit * kEach; i += 32) {
+      int term, c;
+      From::nth(i, kSplit * kEach, kColumns, term, c);
+      const int part = term / kEach, k = term % kEach;
+      to[(k * kLanes + c / kAcross) * 32 + part * kAcross + c % kAcross] = from(first + part * kOwn + k, c);
+    }
   }
-  UNSPOOL_DEVICE T at(int c, int k) const {
-    return packed_[((thread() / 32 * kOwn + k) * kLanes + c) * 32 + thread() % 32];
+  UNSPOOL_DEVICE static int place(int c, int k) {
+    return ((thread() / 32 * kOwn + k) * kLanes + c) * 32 + thread() % 32;
   }
+  UNSPOOL_DEVICE T at(int c, int k) const { return packed_[place(c, k)]; }
 };
 
 }  // namespace unspool

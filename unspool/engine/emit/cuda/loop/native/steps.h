@@ -21,36 +21,36 @@ constexpr int kGaveUp = 4;   // of `trouble`
 constexpr int64_t kTold = 2; // the words behind it are there; running.py waits for it
 constexpr uint64_t kPatience = 10000000000ull;  // nanoseconds
 
-// One step of a block: its rows, and where they are.
+// One step of a block: its rows, and where they are. `Index` is as wide as all elements of a chunk need.
 struct Step {
   int rows;                  // the first ones of the block's
-  int64_t start;             // where the first of them is, among those of all steps
+  Index start;               // where the first of them is, among those of all steps
   int earlier;               // rows that had the step before, as this loop runs
-  int64_t earlier_start, given;
+  Index earlier_start, given;
 
-  UNSPOOL_DEVICE Step(const Chunk& chunk, int64_t k, int first, int most) {
-    const int64_t time = chunk.reverse ? chunk.steps - 1 - k : k, before = chunk.reverse ? time + 1 : time - 1;
+  UNSPOOL_DEVICE Step(const Chunk& chunk, int k, int first, int most) {
+    const int time = chunk.reverse ? int(chunk.steps) - 1 - k : k, before = chunk.reverse ? time + 1 : time - 1;
     rows = at_most(count(chunk, time) - first, most);
     start = begin(chunk, time) + first;
     earlier = k == 0 ? 0 : at_most(count(chunk, before) - first, most);
     earlier_start = k == 0 ? 0 : begin(chunk, before) + first;
-    given = chunk.total + first;
+    given = Index(chunk.total) + first;
   }
   // Where a row's words of the step before are; behind those of all steps come those that a chunk is given.
-  UNSPOOL_DEVICE int64_t before(int row) const { return row < earlier ? earlier_start + row : given + row; }
+  UNSPOOL_DEVICE Index before(int row) const { return row < earlier ? earlier_start + row : given + row; }
 
-  UNSPOOL_DEVICE static int64_t count(const Chunk& chunk, int64_t time) {
-    return chunk.counts ? chunk.counts[time] : chunk.rows;
+  UNSPOOL_DEVICE static int count(const Chunk& chunk, int time) {
+    return chunk.counts ? int(chunk.counts[time]) : int(chunk.rows);
   }
-  UNSPOOL_DEVICE static int64_t begin(const Chunk& chunk, int64_t time) {
-    return chunk.starts ? chunk.starts[time] : chunk.rows * time;
+  UNSPOOL_DEVICE static Index begin(const Chunk& chunk, int time) {
+    return chunk.starts ? Index(chunk.starts[time]) : Index(chunk.rows) * time;
   }
-  UNSPOOL_DEVICE static int at_most(int64_t count, int most) { return count < most ? int(count) : most; }
+  UNSPOOL_DEVICE static int at_most(int count, int most) { return count < most ? count : most; }
 };
 
 // About where a block's rows of a later step are, by how far apart those of two steps are; always within the chunk.
-UNSPOOL_DEVICE int64_t later(const Chunk& chunk, const Step& step, const Step& next) {
-  const int64_t start = next.start + 2 * (next.start - step.start), most = chunk.total - next.rows;
+UNSPOOL_DEVICE Index later(const Chunk& chunk, const Step& step, const Step& next) {
+  const Index start = next.start + 2 * (next.start - step.start), most = Index(chunk.total) - next.rows;
   return start < 0 ? 0 : start > most ? most : start;
 }
 

@@ -47,7 +47,7 @@ class AloneText(LoopText):
         if ref.buffer.place is Place.COUNTED:
             return f"int64_t({index_text(ref, names, *further)})"
         root = ref.root()
-        return f"{self.row_of(root.buffer)}[{index_text(root, names, *further)}]"
+        return self.element(root.buffer, index_text(root, names, *further))
 
     def _read(self, ref: Ref, names: Sequence[str], *further: str) -> str:
         return loaded(self._element(ref, names, *further), ref.buffer.dtype)

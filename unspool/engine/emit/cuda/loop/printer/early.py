@@ -8,7 +8,7 @@ from textwrap import indent
 
 from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.places import Places
-from unspool.engine.emit.stages.strided import Ref
+from unspool.engine.emit.stages.strided import Buffer, Ref
 from unspool.engine.emit.text.spelling import TYPES
 
 
@@ -23,6 +23,8 @@ class Early:
     def __init__(self, places: Places, number: int) -> None:
         self._places, self._number = places, number
         self._refs: dict[str, Ref] = {}
+        self._posted: dict[str, None] = {}
+        """Where the loop posts words: filled when a launch begins, they are far away by the time of their step."""
 
     def __bool__(self) -> bool:
         return bool(self._refs)
@@ -46,6 +48,10 @@ class Early:
         self._refs[name] = ref
         return name
 
+    def posts(self, buffer: Buffer, place: str) -> None:
+        """Notes down where in its row the loop posts a word."""
+        self._posted[f"{self._places.words(buffer)} + ((start + row) * {buffer.size} + {place})"] = None
+
     def text(self, turns: int, share: Sequence[int], unit: str, place_of: Callable[[Ref], str]) -> str:
         """Both functions.
 
@@ -64,10 +70,11 @@ class Early:
         names = reads = fetches = ""
         for name, ref in self._refs.items():
             buffer = ref.root().buffer
-            place = f"{self._places.all_of(buffer)} + (start + row) * {buffer.size} + {place_of(ref)}"
+            place = f"{self._places.all_of(buffer)} + ((start + row) * {buffer.size} + {place_of(ref)})"
             names += f"{TYPES[buffer.dtype]} {name}[{turns}];\n"
             reads += f"{name}[turn] = *({place});\n"
             fetches += f"unspool::fetch({place});\n"
+        fetches += "".join(f"unspool::fetch({place});\n" for place in self._posted)
         return names + _function(self.reading, turns, own + reads) + _function(self.fetching, turns, own + fetches)
 
 
@@ -75,4 +82,4 @@ def _function(name: str, turns: int, lines: str) -> str:
     """A function that runs lines for each element that a thread has of the rows from `start` on."""
     head = f"#pragma unroll\nfor (int turn = 0; turn < {turns}; turn++) {{\n"
     body = "if (rows <= 0) return;\n" + head + indent(lines, "  ") + "}\n"
-    return f"const auto {name} = [&](int64_t start, int rows) {{\n{indent(body, '  ')}}};\n"
+    return f"const auto {name} = [&](Index start, int rows) {{\n{indent(body, '  ')}}};\n"

@@ -12,12 +12,11 @@ from unspool.engine.emit.cuda.kernel import functions
 from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.printer.alone import AloneText
+from unspool.engine.emit.cuda.loop.printer.filters import filters_text
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
 from unspool.engine.emit.cuda.loop.tiles import Tiling, by_tensor_cores, columns, part_bytes, row_tiles
-from unspool.engine.emit.errors import CannotEmitError
-from unspool.engine.emit.stages.convolutions import AXES
 from unspool.engine.emit.stages.dtypes import computed
 from unspool.engine.emit.stages.passes import Loop, Pass
 from unspool.engine.emit.stages.statements import Compute, Convolve, Largest, Product, Reduce
@@ -28,6 +27,8 @@ from unspool.engine.emit.text.spelling import TYPES
 NATIVE = Path(__file__).parents[1] / "native"
 NATIVES = ("halves.h", "steps.h", "folds.h", "products.h", "convolutions.h")
 SYNC = "unspool::sync_block();\n"
+NEAR_BYTES = 24 << 20
+"""What a chunk may take so that it stays in a device's cache meanwhile."""
 
 
 class KernelText:
@@ -36,13 +37,14 @@ class KernelText:
     Args:
         lowered: what a step does.
         tiling: how it is divided.
+        wide: whether a chunk may have more elements of a value than 32 bits count.
 
     Raises:
         CannotEmitError: if it cannot be divided so.
     """
 
-    def __init__(self, lowered: Lowered, tiling: Tiling) -> None:
-        self.lowered, self.tiling = lowered, tiling
+    def __init__(self, lowered: Lowered, tiling: Tiling, *, wide: bool = False) -> None:
+        self.lowered, self.tiling, self._wide = lowered, tiling, wide
         self.division = Division(lowered, tiling.units)
         self.places = Places(lowered, self.division, tiling)
         self.products = lowered.products
@@ -65,6 +67,7 @@ class KernelText:
             device: the primitives, if they are not those of a GPU.
         """
         sizes = f"constexpr int THREADS = {self.threads}, MEMORY = {max(1, len(self.places.given))};\n"
+        sizes += f"typedef {'long' if self._wide else 'int'} Index;\n"
         first = device or _native("device.h")
         rest = [functions(), *(_native(name) for name in NATIVES)]
         return "\n".join([sizes + first, *rest, self.body]).replace("#pragma once\n", "")
@@ -86,7 +89,8 @@ class KernelText:
             f"  const int mine = unspool::Step::at_most(chunk.rows - first, {rows});",
         ]
         read = "".join(f"{name}(step.start, step.rows);\n" for name in readers)
-        loop = "const unspool::Steps steps(chunk, first);\n"
+        loop = f"const bool far = chunk.total * {self._row_bytes} > {NEAR_BYTES};\n" if readers else ""
+        loop += "const unspool::Steps steps(chunk, first);\n"
         loop += f"unspool::Step step(chunk, steps.begin, first, {rows});\n{read}"
         loop += "for (int k = steps.begin; k < steps.end; k++) {\n"
         text = "\n".join(lines) + "\n" + indent(products + given + early + SYNC + loop, "  ")
@@ -95,6 +99,17 @@ class KernelText:
     @property
     def _divided(self) -> bool:
         return self.tiling.units is not None
+
+    @property
+    def _row_bytes(self) -> int:
+        """What a step reads and writes of a row outside of its block."""
+        met = {
+            ref.root().buffer
+            for loop in self.division.mapped
+            for ref in (*self.division.reads(loop), *(each.target for each in loop.statements))
+        }
+        moved = [each for each in met if each.place in (Place.STREAMED, Place.EMITTED)]
+        return sum(each.size * each.dtype.itemsize for each in (*moved, *self.division.crossing))
 
     def _carried(self) -> Iterator[Buffer]:
         return (each for each in self.lowered.carried if each in self.lowered.changed)
@@ -149,7 +164,9 @@ class KernelText:
                         readers.append(printer.early.reading)
                         text += f"{next_step}if (k + 1 < steps.end) {{\n"
                         text += f"  {printer.early.reading}(next.start, next.rows);\n"
-                        text += f"  {printer.early.fetching}(unspool::later(chunk, step, next), next.rows);\n}}\n"
+                        text += (
+                            f"  if (far) {printer.early.fetching}(unspool::later(chunk, step, next), next.rows);\n}}\n"
+                        )
                         next_step = ""
                     parts.append(text)
                     touches.append(list(self._touched(loop)))
@@ -229,11 +246,11 @@ class KernelText:
         if self.tiling.kept == "memory":
             return text + f"{name}_by.read_again({matrix} + (int64_t)tile * {name}_by.kPacked);\n"
         assert units is not None
-        terms, apart = self.places.apart(product, index)
         woven = self.places.woven.get(product.left.root().buffer, 1)
-        sizes = f"{product.matrix.shape[0]}, {product.matrix.shape[1]}, {units.count}, {units.each}, {woven}"
-        columns_of = f"unspool::Columns<{kind}, {sizes}>{{{matrix}, {terms}, {apart}, tile}}"
-        return text + f"{name}_by.load({columns_of}, memory + {place});\n"
+        sizes = ", ".join(map(str, (*product.matrix.shape, units.count, units.each, woven)))
+        told = f"{name}_by, {matrix}, {self.places.transposed(product, index)}, tile, memory + {place}"
+        told += f", memory + {self.places.shared.places[f'{name}_part']}"
+        return text + f"unspool::load_columns<{sizes}>({told});\n"
 
     def _product(self, product: Product) -> str:
         name = product.target.buffer.name
@@ -243,12 +260,11 @@ class KernelText:
             return title + self._whole_product(product)
         left = product.left.root()
         slot = "step.before(r)" if left.buffer.place is Place.CARRIED else "(step.start + r)"
-        row = f"{self.places.words(left.buffer)} + {slot} * {left.buffer.size}" + (
-            f" + {left.offset}" if left.offset else ""
-        )
+        row = f"{slot} * {left.buffer.size}" + (f" + {left.offset}" if left.offset else "")
         place = self.places.shared.places[f"{name}_by"]
         told = f'step.rows, {name}_now, memory + {place}, "{left.buffer.name}"'
-        return title + f"{name}_by.run(chunk, [&](int r) {{ return {row}; }}, {told});\n"
+        words = self.places.words(left.buffer)
+        return title + f"{name}_by.run(chunk, {words}, [&](int r) {{ return {row}; }}, {told});\n"
 
     def _whole_product(self, product: Product) -> str:
         """A product of a block that has whole rows."""
@@ -305,32 +321,6 @@ class KernelText:
             return f"{self.places.all_of(buffer)}{offset}", "0"
         first = "(int64_t)first" if buffer.place is Place.CARRIED else "step.start"
         return f"{self.places.all_of(buffer)} + {first} * {buffer.size}{offset}", str(buffer.size)
-
-
-def filters_text(product: Convolve) -> str:
-    """The `unspool::Filters` of a convolution.
-
-    Raises:
-        CannotEmitError: if a row has several images.
-    """
-    left, filters, added, options = product.left, product.matrix.shape, product.added, product.geometry.options
-    if left.shape[0] != 1:
-        raise CannotEmitError("a convolution of several images of a row")
-    channels = filters[0] // options.groups if options.spreads else filters[1]
-    made = filters[1] if options.spreads else filters[0] // options.groups
-
-    def three(numbers: Sequence[int], otherwise: int) -> str:
-        return f"{{{', '.join(map(str, [*[otherwise] * (AXES - len(numbers)), *numbers]))}}}"
-
-    sizes = (filters[2:], product.geometry.image[1:], product.geometry.outputs[1:])
-    ways = (three(options.steps, 1), three(options.padding, 0), three(options.dilation, 1))
-    apart = (str(left.strides[1]), three(left.strides[2:], 0))
-    per_pixel = added is not None and any(
-        size > 1 and step for size, step in zip(added.shape[2:], added.strides[2:], strict=True)
-    )
-    more = (0 if added is None else added.strides[1], int(per_pixel), str(options.spreads).lower())
-    numbers = (options.groups, channels, made, *(three(each, 1) for each in sizes), *ways, *apart, *more)
-    return f"{{{', '.join(map(str, numbers))}}}"
 
 
 @cache

@@ -238,62 +238,67 @@ class LoopText:
         if root.place is Place.STREAMED and self._turns:
             return loaded(f"{self.early.name_of(ref)}[turn]", root.dtype)
         if division.is_given(root):
-            return loaded(f"{self.row_of(root)}[{self._everywhere(ref)}]", root.dtype)
+            return loaded(self.element(root, self._everywhere(ref)), root.dtype)
         own = self._own_index(ref)
         if own is None:
             self._meets = True
             slot = "step.before(row)" if root.place is Place.CARRIED else "(step.start + row)"
             name = f"{root.name}_from"
-            line = f"const {TYPES[root.dtype]}* const {name} = {self.places.words(root)} + {slot} * {root.size};\n"
-            self.pointers[name] = line
-            return f'unspool::posted({name} + {self._everywhere(ref)}, chunk, "{root.name}")'
-        return loaded(f"{self.row_of(root)}[{own}]", root.dtype)
+            self.pointers[name] = f"const Index {name} = {slot} * {root.size};\n"
+            place = f"{self.places.words(root)} + ({name} + {self._everywhere(ref)})"
+            return f'unspool::posted({place}, chunk, "{root.name}")'
+        return loaded(self.element(root, own), root.dtype)
 
     def _total(self, ref: Ref) -> str:
         """An element of a product: the sums of all warps, and what is added to them."""
-        root = ref.root().buffer
-        product, own = self.places.division.added[root], self.places.division.sums_at(ref, self.mapped)
-        apart = columns(product, self.places.tiling) + 4
+        root, places = ref.root().buffer, self.places
+        product, own = places.division.added[root], places.division.sums_at(ref, self.mapped)
+        apart = columns(product, places.tiling) + 4
         name, kind = f"{root.name}_sums", TYPES[sum_type(product)]
         self.pointers[name] = f"const {kind}* const {name} = {root.name}_now + r * {apart};\n"
-        tiling = self.places.tiling
+        tiling = places.tiling
         text = f"unspool::total<{tiling.warps}>({name} + {index_text(own, 'i')}, {tiling.rows * apart})"
-        for added in self.places.division.addends(ref):
+        for added in places.division.addends(ref):
             text = f"{text} + {self._argument(added, root.dtype)}"
-        return rounded(f"({text})", root.dtype)
+        return rounded(f"({text})", root.dtype) if places.lowered.rounds else f"({text})"
 
     def _write(self, ref: Ref, value: str, guard: str, dims: int | None = None) -> str:
         """Lines that hand an element on; those that store it come after all that the loop computes."""
         root, places = ref.root().buffer, self.places
         if root.place is Place.EMITTED:
             once = " && tile == 0" if self.mapped.unit is None and self._units is not None else ""
-            store = f"if ({guard}{once}) {self.row_of(root)}[{self._everywhere(ref, dims)}] = {value};\n"
+            store = f"if ({guard}{once}) {self.element(root, self._everywhere(ref, dims))} = {value};\n"
             self._stores.append(store)
             return ""
         if root in places.own:
-            self._stores.append(f"if ({guard}) {self.row_of(root)}[{self._own_index(ref, dims)}] = {value};\n")
+            own = self._own_index(ref, dims)
+            assert own is not None
+            self._stores.append(f"if ({guard}) {self.element(root, own)} = {value};\n")
         if root not in places.division.crossing:
             return ""
         name, kind = f"{root.name}_to", TYPES[root.dtype]
         if root in places.woven:
             return self._posted_at_once(ref, value, guard)
         self._meets |= root.dtype in HALVES
-        self.pointers[name] = f"{kind}* const {name} = {places.words(root)} + (step.start + row) * {root.size};\n"
-        return f"unspool::post({name} + {self._everywhere(ref)}, {kind}({value}), {guard});\n"
+        self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
+        place = self._everywhere(ref)
+        self.early.posts(root, place)
+        return f"unspool::post({places.words(root)} + ({name} + {place}), {kind}({value}), {guard});\n"
 
     def _posted_at_once(self, ref: Ref, value: str, guard: str) -> str:
         """What posts the numbers of a unit, once all of them are known."""
         root, places, units = ref.root().buffer, self.places, self._units
         assert units is not None
         name, kind, turns = f"{root.name}_to", TYPES[root.dtype], places.woven[root]
-        self.pointers[name] = f"{kind}* const {name} = {places.words(root)} + (step.start + row) * {root.size};\n"
+        self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
         made = self._posts.setdefault(root, {})
         made[turn(ref, units.count)] = f"{kind}({value})"
         if len(made) < turns:
             return ""
         numbers = ", ".join(made[k] for k in range(turns))
+        self.early.posts(root, f"unit * {turns}")
         text = f"const {kind} {root.name}_unit[] = {{{numbers}}};\n"
-        return f"{text}unspool::post({name} + unit * {turns}, {root.name}_unit, {guard});\n"
+        return f"{text}unspool::post({places.words(root)} + ({name} + unit * {turns}), {root.name}_unit, {guard});\n"
 
     def _stored(self) -> str:
         """The lines that store what has been computed by now."""
@@ -301,20 +306,24 @@ class LoopText:
         self._stores.clear()
         return text
 
-    def row_of(self, buffer: Buffer) -> str:
-        """A pointer to the row's elements of a buffer."""
+    def element(self, buffer: Buffer, index: str) -> str:
+        """An element of the row that a loop is at."""
         kind, places = TYPES[buffer.dtype], self.places
         if buffer in places.own:
             kind = TYPES[places.own_dtype(buffer)]
             line = f"{kind}* const {buffer.name} = {buffer.name}_own + r * {places.division.share(buffer)};\n"
         elif buffer.place is Place.SHARED:
-            line = f"const {kind}* const {buffer.name} = {places.all_of(buffer)};\n"
-        else:
-            first = "(int64_t)(first + row)" if buffer.place is Place.CARRIED else "(step.start + row)"
-            const = "" if buffer.place is Place.EMITTED else "const "
-            line = f"{const}{kind}* const {buffer.name} = {places.all_of(buffer)} + {first} * {buffer.size};\n"
+            return f"{places.all_of(buffer)}[{index}]"
+        elif buffer.place is Place.CARRIED:
+            first = f"(int64_t)(first + row) * {buffer.size}"
+            line = f"const {kind}* const {buffer.name} = {places.all_of(buffer)} + {first};\n"
+        else:  # one sum of indices for an address, which costs less than sums of addresses
+            self.pointers[f"{buffer.name}_row"] = (
+                f"const Index {buffer.name}_row = (step.start + row) * {buffer.size};\n"
+            )
+            return f"{places.all_of(buffer)}[{buffer.name}_row + {index}]"
         self.pointers[buffer.name] = line
-        return buffer.name
+        return f"{buffer.name}[{index}]"
 
     def _own_index(self, ref: Ref, dims: int | None = None) -> str | None:
         """Where an element is among those that the block has; None if it has it not."""

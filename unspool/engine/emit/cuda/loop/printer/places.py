@@ -26,7 +26,7 @@ class Given:
 
     Args:
         kind: `shared`, `streamed`, `carried`, `kept` (what is carried on), `emitted`, `words`, `folds`, `matrix`; or
-            `terms` and `columns`, how far apart these are in a matrix.
+            `transposed`, whether a matrix lies by columns.
         index: which one of these.
         name: its name in the kernel.
         type: the type of its elements.
@@ -165,10 +165,9 @@ class Places:
         """A product's matrix."""
         return self.pointer("matrix", index, self.matrix_name(product, index), TYPES[product.matrix.buffer.dtype])
 
-    def apart(self, product: Product, index: int) -> tuple[str, str]:
-        """How far apart terms, and columns, of a product's matrix are."""
-        name = self.matrix_name(product, index)
-        return self.pointer("terms", index, f"{name}_terms", ""), self.pointer("columns", index, f"{name}_columns", "")
+    def transposed(self, product: Product, index: int) -> str:
+        """Whether a product's matrix lies by columns."""
+        return self.pointer("transposed", index, f"{self.matrix_name(product, index)}_transposed", "")
 
     def matrix_name(self, product: Product, index: int) -> str:
         """What a product's matrix is called."""
@@ -179,7 +178,7 @@ class Places:
         lines = [
             f"{each.type}* const {each.name} = ({each.type}*)chunk.memory[{k}];"
             if each.type
-            else f"const int64_t {each.name} = (int64_t)chunk.memory[{k}];"
+            else f"const bool {each.name} = chunk.memory[{k}];"
             for k, each in enumerate(self.given)
         ]
         lines.append("char* const memory = unspool::shared_memory();")
