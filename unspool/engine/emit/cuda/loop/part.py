@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 from unspool.engine.emit.beside import Group, has_row_form, in_groups
 from unspool.engine.emit.cuda.loop.machine import Machine
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
 from unspool.engine.emit.protocol import Beside
+from unspool.engine.emit.python import can_join, fuse
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Program
+from unspool.engine.trace.graph import aten
 
 WARPS = 8
 MOST_ROWS = 8
@@ -38,7 +42,16 @@ def fuse_part(program: Program, machine: Machine, made: list[CudaLoop], *, round
         made.append(CudaLoop(core, machine, tiling, rounds=rounds))
         return Group(made[-1], Counts.of_step)
 
+    if not rounds:  # a product that starts from its bias rounds once
+        program = replace(program, instructions=tuple(fuse(program, _adds_bias)))
     return in_groups(program, _is_fused, kernel)
+
+
+def _adds_bias(product: Instruction, addend: Any, total: Instruction) -> bool:
+    """Whether a product may start from what is added to it: numbers for its columns, which cost it nothing."""
+    if product.operation is not aten.mm.default or not can_join(product, addend, total):
+        return False
+    return addend.shared and addend.shape == product.results[0].shape
 
 
 def _is_fused(instruction: Instruction) -> bool:
