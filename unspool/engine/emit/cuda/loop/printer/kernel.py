@@ -15,6 +15,7 @@ from unspool.engine.emit.cuda.loop.printer.alone import AloneText
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
+from unspool.engine.emit.cuda.loop.printer.vectors import VectorText, vector_width
 from unspool.engine.emit.cuda.loop.tiles import Tiling, by_tensor_cores, columns, part_bytes, row_tiles
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.convolutions import AXES
@@ -26,7 +27,7 @@ from unspool.engine.emit.text.elements import comment
 from unspool.engine.emit.text.spelling import TYPES
 
 NATIVE = Path(__file__).parents[1] / "native"
-NATIVES = ("halves.h", "steps.h", "folds.h", "products.h", "convolutions.h")
+NATIVES = ("halves.h", "vectors.h", "steps.h", "folds.h", "products.h", "convolutions.h")
 SYNC = "unspool::sync_block();\n"
 
 
@@ -36,15 +37,18 @@ class KernelText:
     Args:
         lowered: what a step does.
         tiling: how it is divided.
+        aligned: whether all tensors begin at multiples of 16 bytes; of a core that carries nothing, in whole rows.
 
     Raises:
         CannotEmitError: if it cannot be divided so.
     """
 
-    def __init__(self, lowered: Lowered, tiling: Tiling) -> None:
+    def __init__(self, lowered: Lowered, tiling: Tiling, *, aligned: bool = False) -> None:
         self.lowered, self.tiling = lowered, tiling
         self.division = Division(lowered, tiling.units)
         self.places = Places(lowered, self.division, tiling)
+        self.widths = {each: vector_width(self.places, each) if aligned else 1 for each in self.division.mapped}
+        """How many elements each loop takes at a time."""
         self.products = lowered.products
         self.body = self._kernel()
 
@@ -164,7 +168,8 @@ class KernelText:
 
     def _printer(self, loop: Loop, number: int) -> LoopText:
         alone = not isinstance(loop.statements[0], Compute | Reduce)
-        return (AloneText if alone else LoopText)(self.places, loop, number)
+        how = AloneText if alone else VectorText if self.widths[loop] > 1 else LoopText
+        return how(self.places, loop, number)
 
     def _now(self, product: Product) -> str:
         kind, name = TYPES[sum_type(product)], product.target.buffer.name
@@ -189,7 +194,7 @@ class KernelText:
                 return
             own = self.division.at_hand(ref, mapped)
             if own is not None:
-                yield Touch(root.buffer.name, (mapped, own.strides, own.offset), writes)
+                yield Touch(root.buffer.name, (mapped, self.widths[loop], own.strides, own.offset), writes)
 
     def _touched_by(self, product: Product) -> Iterator[Touch]:
         name = product.target.buffer.name
