@@ -175,11 +175,13 @@ def test_halves_are_as_near_to_float64_as_their_rounding(name: str, dtype: torch
     wide = torch.float64
     exact = [wanting_gradients(map_structure(lambda leaf: leaf.to(wide), each)) for each in (inputs, state)]
     expected = results(plain_loop, copy.deepcopy(own).to(wide), wide, LENGTHS, *exact)
-    # A number is rounded to 8 or 11 bits where it leaves a kernel: a few times from the first step to the last.
+    torchs = results(plain_loop, own, dtype, LENGTHS, inputs, state)
+    # A number is rounded to 8 or 11 bits where it leaves a kernel: a few times from the first step to the last. Where
+    # terms cancel, torch's results in halves are further off than that, and ours may be about as far.
     limit = {torch.bfloat16: 1e-2, torch.float16: 1.5e-3}[dtype]
     for key, value in expected.items():
-        off = (found[key].to(wide) - value).norm() / value.norm()
-        assert off < limit, f"{key} differs by {off}"
+        off, own_off = ((each[key].detach().to(wide) - value).norm() / value.norm() for each in (found, torchs))
+        assert off < max(limit, 1.1 * own_off), f"{key} differs by {off}, torch's by {own_off}"
 
 
 def test_tf32_products_have_eleven_bits() -> None:

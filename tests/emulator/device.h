@@ -122,6 +122,13 @@ inline bool claim(int64_t* word) {
 inline void publish(int64_t* word, int64_t v) { *word = v; }
 inline int64_t look(const int64_t* word) { return *word; }
 
+// -- memory that nobody writes ----------------------------------------------------------------------------------------
+
+template <typename T> inline void glance(const void* from, T& v) {
+  if (uint64_t(from) % sizeof v) runtime->fail("what is read at once does not begin at a multiple of its size");
+  memcpy(&v, from, sizeof v);
+}
+
 // -- tensor cores -----------------------------------------------------------------------------------------------------
 
 struct Fragments {

@@ -62,10 +62,25 @@ def as_python(program: Program, name: str, device: torch.device) -> tuple[Callab
 SEVERAL = {aten.split_with_sizes.default, aten.split.Tensor, aten.unbind.int, aten.var_mean.correction}
 
 
-def fuse(program: Program) -> list[Instruction]:
+def can_join(inner: Instruction, addend: Any, total: Instruction) -> bool:
+    """Whether `total`, the sum of a product and an addend, may be one operation."""
+    if inner.options or not isinstance(addend, Value) or addend.dtype != total.results[0].dtype:
+        return False
+    tensors = all(isinstance(each, Value) and each.dtype == addend.dtype for each in inner.arguments)
+    if inner.operation is aten.mm.default:
+        same = inner.results[0].shape == total.results[0].shape  # the product itself is not repeated
+        return tensors and same and len(addend.shape) <= 1 + addend.shared
+    return inner.operation is aten.mul.Tensor and tensors and addend.dtype.is_floating_point
+
+
+def fuse(program: Program, joins: Callable[[Instruction, Any, Instruction], bool] = can_join) -> list[Instruction]:
     """The instructions, with sums joined to the products they add: one call and one pass over memory less.
 
     `a @ b + c` becomes `addmm(c, a, b)`, and `a * b + c` becomes `addcmul(c, a, b)`.
+
+    Args:
+        program: the program.
+        joins: which products join an addend to which sum.
     """
     uses = Counter(value for each in program.instructions for value in each.uses())
     uses.update(program.outputs)
@@ -78,7 +93,7 @@ def fuse(program: Program) -> list[Instruction]:
         left, right = each.arguments
         for addend, product in ((left, right), (right, left)):
             inner = made.get(product) if isinstance(product, Value) else None
-            if inner is None or uses[product] != 1 or product in joined or not _can_join(inner, addend, each):
+            if inner is None or uses[product] != 1 or product in joined or not joins(inner, addend, each):
                 continue
             operation = aten.addmm.default if inner.operation is aten.mm.default else aten.addcmul.default
             joined[each.results[0]] = Instruction(
@@ -88,16 +103,6 @@ def fuse(program: Program) -> list[Instruction]:
             break
     kept = [each for each in program.instructions if each.results[0] not in dropped]
     return [joined.get(each.results[0], each) for each in kept]
-
-
-def _can_join(inner: Instruction, addend: Any, total: Instruction) -> bool:
-    if inner.options or not isinstance(addend, Value) or addend.dtype != total.results[0].dtype:
-        return False
-    tensors = all(isinstance(each, Value) and each.dtype == addend.dtype for each in inner.arguments)
-    if inner.operation is aten.mm.default:
-        same = inner.results[0].shape == total.results[0].shape  # the product itself is not repeated
-        return tensors and same and len(addend.shape) <= 1 + addend.shared
-    return inner.operation is aten.mul.Tensor and tensors and addend.dtype.is_floating_point
 
 
 def _slices(instructions: Sequence[Instruction]) -> set[Value]:

@@ -3,22 +3,55 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median_low
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from unspool.engine.emit.beside import Group, has_row_form, in_groups
 from unspool.engine.emit.cuda.loop.machine import Machine
+from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
+from unspool.engine.emit.cuda.loop.printer.loops import LANES
+from unspool.engine.emit.cuda.loop.printer.vectors import BYTES, WIDEST
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
-from unspool.engine.emit.protocol import Beside
+from unspool.engine.emit.protocol import Beside, Chunk, Results
+from unspool.engine.emit.python import can_join, fuse
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Program
+from unspool.engine.trace.graph import aten
 
 WARPS = 8
-MOST_ROWS = 8
-ELEMENTS = 32 * WARPS * 4
-"""Of a block: a thread has a few at a time, so that more than one is on its way from memory."""
+ELEMENTS = 4
+"""Of a thread, which are on their way from memory together: vectors of few values, or elements one by one."""
+MOST_ROWS = 32
+MOST_TIMES = 4
+"""How much wider than most of a row's values the widest may be, before it is what blocks are made for."""
 SHARED_BYTES = 48 << 10
 """Of a block, so that several of them share a multiprocessor."""
+
+
+class RowsLoop(CudaLoop):
+    """What is beside a core: all rows of a chunk are one step, of tensors that begin at multiples of 16 bytes."""
+
+    def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
+        """The core's `shared` values, where kernels can read them."""
+        return super().prepare([_aligned(each) for each in shared])
+
+    def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
+        """Runs it for the rows of a chunk."""
+        if any(each.data_ptr() % BYTES for each in chunk.streamed):
+            chunk = chunk._replace(streamed=[_aligned(each) for each in chunk.streamed])
+        return super().__call__(shared, chunk)
+
+    def _text(self, tiling: Tiling) -> KernelText:
+        if tiling not in self._texts:
+            self._texts[tiling] = KernelText(self._lowered, tiling, aligned=True)
+        return self._texts[tiling]
 
 
 def fuse_part(program: Program, machine: Machine, made: list[CudaLoop], *, rounds: bool) -> Beside:
@@ -32,14 +65,37 @@ def fuse_part(program: Program, machine: Machine, made: list[CudaLoop], *, round
     """
 
     def kernel(core: Core, number: int) -> Group:
-        width = max(math.prod(each.shape) * each.times for each in (*core.streamed, *core.emitted))
-        rows = max(1, min(MOST_ROWS, ELEMENTS // max(1, width)))
-        tiling = Tiling(None, rows, WARPS, "memory", shared_bytes=min(SHARED_BYTES, machine.limits().shared_bytes))
-        made.append(CudaLoop(core, machine, tiling, rounds=rounds))
+        room = min(SHARED_BYTES, machine.limits().shared_bytes)
+        tiling = Tiling(None, rows_of_block(core), WARPS, "memory", shared_bytes=room)
+        made.append(RowsLoop(core, machine, tiling, rounds=rounds))
         return Group(made[-1], Counts.of_step)
 
+    if not rounds:  # a product that starts from its bias rounds once
+        program = replace(program, instructions=tuple(fuse(program, _adds_bias)))
     return in_groups(program, _is_fused, kernel)
+
+
+def rows_of_block(core: Core) -> int:
+    """How many rows a block has: its threads then have a few vectors or elements each, and its warps a row to fold."""
+    sizes = [math.prod(each.shape) * each.times for each in (*core.streamed, *core.emitted)]
+    vector = math.gcd(WIDEST, *(size for size in sizes if size > 1))
+    vectors = max(1, ELEMENTS // max(1, len(core.streamed)))
+    elements = LANES * WARPS * max(ELEMENTS, vector * vectors if vector > 1 else 0)
+    width = max(1, median_low(sizes), max(sizes) // MOST_TIMES)
+    return max(1, min(elements // width, WARPS if core.count(Kind.REDUCTION) else MOST_ROWS))
+
+
+def _adds_bias(product: Instruction, addend: Any, total: Instruction) -> bool:
+    """Whether a product may start from what is added to it: numbers for its columns, which cost it nothing."""
+    if product.operation is not aten.mm.default or not can_join(product, addend, total):
+        return False
+    return addend.shared and addend.shape == product.results[0].shape
 
 
 def _is_fused(instruction: Instruction) -> bool:
     return instruction.kind in (Kind.POINTWISE, Kind.REDUCTION, Kind.VIEW) and has_row_form(instruction)
+
+
+def _aligned(tensor: Tensor) -> Tensor:
+    """A tensor that begins where a vector may: slices of others do not always."""
+    return tensor if tensor.data_ptr() % BYTES == 0 else tensor.clone(memory_format=torch.contiguous_format)

@@ -8,6 +8,7 @@
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef short int16_t;
+typedef unsigned short uint16_t;
 typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long int64_t;
@@ -117,6 +118,15 @@ UNSPOOL_DEVICE void publish(int64_t* word, int64_t v) {  // to the host too, aft
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
 }
 UNSPOOL_DEVICE int64_t look(const int64_t* word) { return *(const volatile int64_t*)word; }
+
+// -- memory that nobody writes while the kernel runs ------------------------------------------------------------------
+
+UNSPOOL_DEVICE void glance(const void* from, Four& v) {
+  asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
+}
+UNSPOOL_DEVICE void glance(const void* from, uint64_t& v) { asm("ld.global.nc.u64 %0, [%1];" : "=l"(v) : "l"(from)); }
+UNSPOOL_DEVICE void glance(const void* from, uint32_t& v) { asm("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(from)); }
+UNSPOOL_DEVICE void glance(const void* from, uint16_t& v) { asm("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(from)); }
 
 // -- tensor cores: d += a b, all lanes --------------------------------------------------------------------------------
 

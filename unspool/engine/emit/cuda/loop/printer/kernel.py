@@ -16,6 +16,7 @@ from unspool.engine.emit.cuda.loop.printer.filters import filters_text
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
+from unspool.engine.emit.cuda.loop.printer.vectors import VectorText, vector_width
 from unspool.engine.emit.cuda.loop.tiles import Tiling, by_tensor_cores, columns, part_bytes, row_tiles
 from unspool.engine.emit.stages.dtypes import computed
 from unspool.engine.emit.stages.passes import Loop, Pass
@@ -25,7 +26,7 @@ from unspool.engine.emit.text.elements import comment
 from unspool.engine.emit.text.spelling import TYPES
 
 NATIVE = Path(__file__).parents[1] / "native"
-NATIVES = ("halves.h", "steps.h", "folds.h", "products.h", "convolutions.h")
+NATIVES = ("halves.h", "vectors.h", "steps.h", "folds.h", "products.h", "convolutions.h")
 SYNC = "unspool::sync_block();\n"
 NEAR_BYTES = 24 << 20
 """What a chunk may take so that it stays in a device's cache meanwhile."""
@@ -38,15 +39,18 @@ class KernelText:
         lowered: what a step does.
         tiling: how it is divided.
         wide: whether a chunk may have more elements of a value than 32 bits count.
+        aligned: whether all tensors begin at multiples of 16 bytes; of a core that carries nothing, in whole rows.
 
     Raises:
         CannotEmitError: if it cannot be divided so.
     """
 
-    def __init__(self, lowered: Lowered, tiling: Tiling, *, wide: bool = False) -> None:
+    def __init__(self, lowered: Lowered, tiling: Tiling, *, wide: bool = False, aligned: bool = False) -> None:
         self.lowered, self.tiling, self._wide = lowered, tiling, wide
         self.division = Division(lowered, tiling.units)
         self.places = Places(lowered, self.division, tiling)
+        self.widths = {each: vector_width(self.places, each) if aligned else 1 for each in self.division.mapped}
+        """How many elements each loop takes at a time."""
         self.products = lowered.products
         self.body = self._kernel()
 
@@ -181,7 +185,8 @@ class KernelText:
 
     def _printer(self, loop: Loop, number: int) -> LoopText:
         alone = not isinstance(loop.statements[0], Compute | Reduce)
-        return (AloneText if alone else LoopText)(self.places, loop, number)
+        how = AloneText if alone else VectorText if self.widths[loop] > 1 else LoopText
+        return how(self.places, loop, number)
 
     def _now(self, product: Product) -> str:
         kind, name = TYPES[sum_type(product)], product.target.buffer.name
@@ -206,7 +211,7 @@ class KernelText:
                 return
             own = self.division.at_hand(ref, mapped)
             if own is not None:
-                yield Touch(root.buffer.name, (mapped, own.strides, own.offset), writes)
+                yield Touch(root.buffer.name, (mapped, self.widths[loop], own.strides, own.offset), writes)
 
     def _touched_by(self, product: Product) -> Iterator[Touch]:
         name = product.target.buffer.name
