@@ -1,0 +1,179 @@
+"""A kernel, compiled, and the recipe of its launches: what is the same for all chunks is found once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from unspool.engine.emit.cuda.loop.machine import Machine
+from unspool.engine.emit.cuda.loop.packing import pack
+from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
+from unspool.engine.emit.errors import CannotEmitError
+from unspool.engine.emit.protocol import Chunk, Results
+from unspool.engine.ir.core import Core
+from unspool.engine.ir.program import Value
+
+ALIGNED = 256
+"""Bytes, of each value's words."""
+GROUPS = ("shared", "matrix", "streamed", "carried", "kept", "emitted")
+"""What a kernel is given the addresses of, besides words."""
+Prepared = tuple[Sequence[Tensor], Sequence[Tensor]]
+"""The first two of these, which are the same for all chunks of a call."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Where the words of one value are among all words: a row has so many bytes.
+
+    Args:
+        row_bytes: of one row and step.
+        crossing: whether there is one step more, before the first.
+    """
+
+    row_bytes: int
+    crossing: bool
+
+    def size(self, total: int, rows: int) -> int:
+        """Bytes, for so many rows in all steps and in the first one."""
+        return -(-(total + rows * self.crossing) * self.row_bytes // ALIGNED) * ALIGNED
+
+
+class Kernel:
+    """A kernel for one tiling.
+
+    Args:
+        core: what it runs.
+        text: its text.
+        machine: what runs it.
+
+    Raises:
+        CannotEmitError: if it cannot be compiled, or its blocks would not be there at the same time.
+    """
+
+    def __init__(self, core: Core, text: KernelText, machine: Machine) -> None:
+        self.text, self._core, self._machine, self._device = text, core, machine, machine.device
+        self.function = machine.compile(text)
+        self._threads, self._shared_bytes, self._tiles = text.threads, text.places.shared.size, text.tiles
+        self.resident = machine.resident(self.function, text.threads, self._shared_bytes)
+        if self.resident < text.tiles:
+            raise CannotEmitError(f"{text.tiles} blocks have a row together, and {self.resident} fit on the device")
+        self._most, self._together = max(1, self.resident // text.tiles), text.tiles > 1
+        self._scratch, self._rows = text.tiles * text.places.scratch.size, text.tiling.rows
+        changed = {each.index for each in text.lowered.changed}
+        self._changed = [index in changed for index in range(len(core.carried))]
+        self._words = [
+            *(Words(each.size * each.dtype.itemsize, crossing=True) for each in text.division.crossing),
+            *(
+                Words(count * text.tiles * fold.target.buffer.dtype.itemsize, crossing=False)
+                for fold, count in text.places.folds
+            ),
+        ]
+        first = {"words": 0, "folds": len(text.division.crossing)}
+        self._given = [
+            (len(GROUPS), first[each.kind] + each.index)
+            if each.kind in first
+            else (GROUPS.index(each.kind), each.index)
+            for each in text.places.given
+        ]
+        """The group of each address that it is handed, or a number past all for words, and the place there."""
+
+    def prepare(self, shared: Sequence[Tensor]) -> Prepared:
+        """What is the same for all chunks of a call, as it takes it: shared values, and matrices."""
+        text, own = self.text, list(shared)
+        for each in text.places.given:
+            if each.kind == "shared":
+                own[each.index] = own[each.index].contiguous()
+        return own, [pack(each, shared, text.places) for each in text.products]
+
+    def run(self, prepared: Prepared, chunk: Chunk, trouble: int) -> Results:
+        """Runs every step of a chunk.
+
+        Args:
+            prepared: what `prepare` returned.
+            chunk: the steps.
+            trouble: the address of what it reports.
+        """
+        core, counts = self._core, chunk.counts
+        streamed = [_rows_first(each, like) for each, like in zip(chunk.streamed, core.streamed, strict=True)]
+        carried = [each.contiguous() for each in chunk.carried]
+        kept = [torch.empty_like(each) if new else each for each, new in zip(carried, self._changed, strict=True)]
+        targets = chunk.into or (None,) * len(core.emitted)
+        emitted = [
+            target if target is not None and _can_take(target, like) else self._space(like, chunk)
+            for target, like in zip(targets, core.emitted, strict=True)
+        ]
+        words = self._empty_words(counts.total, counts[0])
+        self._launch(chunk, (*prepared, streamed, carried, kept, emitted), words, trouble)
+        made = [
+            own if own is target else _as_wanted(own, like, target)
+            for own, like, target in zip(emitted, core.emitted, targets, strict=True)
+        ]
+        return kept, made
+
+    def _launch(self, chunk: Chunk, operands: Sequence[Sequence[Tensor]], words: Tensor | None, trouble: int) -> None:
+        """As many blocks at a time as may have to wait for each other."""
+        counts, rows = chunk.counts, chunk.counts[0]
+        groups = -(-rows // self._rows)
+        at_once = min(groups, self._most) if self._together else groups
+        scratch = self._bytes(at_once * self._scratch)
+        running, starts = self._counts(chunk)
+        places = [] if words is None else self._places(words.data_ptr(), counts.total, rows)
+        told = [
+            *(len(counts), int(chunk.reverse), rows, 0, counts.total),
+            *(_address(running), _address(starts), trouble, _address(scratch)),
+            *(operands[group][k].data_ptr() if group < len(operands) else places[k] for group, k in self._given),
+        ]
+        if not self._given:
+            told.append(0)
+        for begin in range(0, groups, max(1, at_once)):
+            told[3] = begin * self._rows
+            blocks = min(at_once, groups - begin) * self._tiles
+            self._machine.launch(
+                self.function, told, blocks, self._threads, self._shared_bytes, together=self._together
+            )
+
+    def _space(self, like: Value, chunk: Chunk) -> Tensor:
+        make = torch.empty if chunk.running is None else torch.zeros  # not every row will be written
+        return make((chunk.counts.total * like.times, *like.shape), dtype=like.dtype, device=self._device)
+
+    def _empty_words(self, total: int, rows: int) -> Tensor | None:
+        """Words for so many rows in all steps and in the first one, all of them empty: all ones, eight bytes each."""
+        size = sum([each.size(total, rows) for each in self._words])
+        return torch.full((size // 8,), -1, dtype=torch.int64, device=self._device) if size else None
+
+    def _places(self, first: int, total: int, rows: int) -> list[int]:
+        """The addresses of the words of each value."""
+        return list(accumulate([each.size(total, rows) for each in self._words], initial=first))
+
+    def _bytes(self, size: int) -> Tensor | None:
+        return torch.empty(size, dtype=torch.uint8, device=self._device) if size else None
+
+    def _counts(self, chunk: Chunk) -> tuple[Tensor | None, Tensor | None]:
+        """How many rows each step has, if that differs, and where they begin, if there is no room for the others."""
+        counts = chunk.counts
+        if chunk.running is not None:
+            return chunk.running, None
+        if counts[0] == counts[-1]:
+            return None, None
+        return self._machine.numbers(counts), self._machine.numbers(counts.starts)
+
+
+def _rows_first(tensor: Tensor, like: Value) -> Tensor:
+    return tensor.movedim(like.axis, 0).contiguous() if like.axis else tensor.contiguous()
+
+
+def _can_take(target: Tensor, like: Value) -> bool:
+    return like.axis == 0 and target.dtype == like.dtype and target.is_contiguous()
+
+
+def _as_wanted(own: Tensor, like: Value, target: Tensor | None) -> Tensor:
+    found = own.movedim(0, like.axis) if like.axis else own
+    return found if target is None else target.copy_(found)
+
+
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
