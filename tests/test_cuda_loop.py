@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -334,14 +335,36 @@ def test_chunks_are_few_of_much_the_same_length_and_short_where_residuals_are_sw
 
 
 def test_a_chunk_is_as_long_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    own, _, state = problem("rnn", torch.float32)
     inputs = torch.zeros(3, 100, 4)
     monkeypatch.setattr(run, "ENOUGH_ROWS", 1)  # as on a GPU
     with emulated(tiling=DIVIDED) as emitter, torch.no_grad():
         for room, launches in ((0, 4), (1 << 20, 1)):  # chunks of a few steps, or all of them
             monkeypatch.setattr(EmulatedEmitter, "chunk_bytes", lambda emitter, device, room=room: room)
             before = emitter.emulated.launches
+            own, _, state = problem("rnn", torch.float32)  # another one, since calls are remembered
             dynamic_rnn(own, inputs, None, state, torch.float32)
             assert emitter.emulated.launches == before + launches
         dynamic_rnn(own, inputs, None, state, torch.float32, 50)
         assert emitter.emulated.launches == before + launches + 2
+
+
+def test_a_call_has_few_operations_of_torch_around_its_launches() -> None:
+    own, _, _ = problem("lstm", torch.float32)
+    inputs = torch.zeros(2, 3, 4)
+
+    def train() -> None:
+        dynamic_rnn(own, inputs, memory=Recompute(), time_major=True)[0].sum().backward()
+
+    with emulated(tiling=Tiling(None, 4, 1)):  # of whole rows, whose matrices are taken as they are
+        with torch.no_grad():
+            assert operations_of(lambda: dynamic_rnn(own, inputs, time_major=True)) <= 16
+        assert operations_of(train) <= 62
+
+
+def operations_of(call: Callable[[], object]) -> int:
+    """How many operations of torch a call is, each with those that it is made of, once everything is compiled."""
+    call()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        call()
+    of_torch = [each for each in seen.events() or () if each.name.startswith("aten::")]
+    return sum(each.cpu_parent is None or not each.cpu_parent.name.startswith("aten::") for each in of_torch)

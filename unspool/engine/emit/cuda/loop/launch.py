@@ -21,6 +21,8 @@ ALIGNED = 256
 """Bytes, of each value's words."""
 GROUPS = ("shared", "matrix", "streamed", "carried", "kept", "emitted")
 """What a kernel is given the addresses of, besides words."""
+WORDS = len(GROUPS)
+"""The number of words as a group."""
 Prepared = tuple[Sequence[Tensor], Sequence[Tensor]]
 """The first two of these, which are the same for all chunks of a call."""
 
@@ -74,12 +76,10 @@ class Kernel:
         ]
         first = {"words": 0, "folds": len(text.division.crossing)}
         self._given = [
-            (len(GROUPS), first[each.kind] + each.index)
-            if each.kind in first
-            else (GROUPS.index(each.kind), each.index)
+            (WORDS, first[each.kind] + each.index) if each.kind in first else (GROUPS.index(each.kind), each.index)
             for each in text.places.given
         ]
-        """The group of each address that it is handed, or a number past all for words, and the place there."""
+        """The group of each address that it is handed, and the place there."""
 
     def prepare(self, shared: Sequence[Tensor]) -> Prepared:
         """What is the same for all chunks of a call, as it takes it: shared values, and matrices."""
@@ -122,13 +122,9 @@ class Kernel:
         scratch = self._bytes(at_once * self._scratch)
         running, starts = self._counts(chunk)
         places = [] if words is None else self._places(words.data_ptr(), counts.total, rows)
-        told = [
-            *(len(counts), int(chunk.reverse), rows, 0, counts.total),
-            *(_address(running), _address(starts), trouble, _address(scratch)),
-            *(operands[group][k].data_ptr() if group < len(operands) else places[k] for group, k in self._given),
-        ]
-        if not self._given:
-            told.append(0)
+        told = [len(counts), int(chunk.reverse), rows, 0, counts.total]
+        told += [_address(running), _address(starts), trouble, _address(scratch)]
+        told += [operands[group][k].data_ptr() if group < WORDS else places[k] for group, k in self._given] or [0]
         for begin in range(0, groups, max(1, at_once)):
             told[3] = begin * self._rows
             blocks = min(at_once, groups - begin) * self._tiles
@@ -142,6 +138,8 @@ class Kernel:
 
     def _empty_words(self, total: int, rows: int) -> Tensor | None:
         """Words for so many rows in all steps and in the first one, all of them empty: all ones, eight bytes each."""
+        if not self._words:
+            return None
         size = sum([each.size(total, rows) for each in self._words])
         return torch.full((size // 8,), -1, dtype=torch.int64, device=self._device) if size else None
 
