@@ -65,6 +65,8 @@ class Kernel:
             raise CannotEmitError(f"{text.tiles} blocks have a row together, and {self.resident} fit on the device")
         self._most, self._together = max(1, self.resident // text.tiles), text.tiles > 1
         self._scratch, self._rows = text.tiles * text.places.scratch.size, text.tiling.rows
+        self._in_front = not any(each.axis for each in (*core.streamed, *core.emitted))
+        self._nowhere: Sequence[Tensor | None] = (None,) * len(core.emitted)
         changed = {each.index for each in text.lowered.changed}
         self._changed = [index in changed for index in range(len(core.carried))]
         self._words = [
@@ -97,22 +99,26 @@ class Kernel:
             chunk: the steps.
             trouble: the address of what it reports.
         """
-        core, counts = self._core, chunk.counts
-        streamed = [_rows_first(each, like) for each, like in zip(chunk.streamed, core.streamed, strict=True)]
+        core, counts, device = self._core, chunk.counts, self._device
+        streamed = [each.contiguous() for each in (chunk.streamed if self._in_front else self._moved(chunk.streamed))]
         carried = [each.contiguous() for each in chunk.carried]
         kept = [torch.empty_like(each) if new else each for each, new in zip(carried, self._changed, strict=True)]
-        targets = chunk.into or (None,) * len(core.emitted)
+        make = torch.empty if chunk.running is None else torch.zeros  # not every row will be written
+        targets = chunk.into or self._nowhere
         emitted = [
-            target if target is not None and _can_take(target, like) else self._space(like, chunk)
+            target
+            if target is not None and _can_take(target, like)
+            else make((counts.total * like.times, *like.shape), dtype=like.dtype, device=device)
             for target, like in zip(targets, core.emitted, strict=True)
         ]
         words = self._empty_words(counts.total, counts[0])
         self._launch(chunk, (*prepared, streamed, carried, kept, emitted), words, trouble)
-        made = [
-            own if own is target else _as_wanted(own, like, target)
-            for own, like, target in zip(emitted, core.emitted, targets, strict=True)
-        ]
-        return kept, made
+        if targets is self._nowhere and self._in_front:
+            return kept, emitted
+        return kept, [_as_wanted(*each) for each in zip(emitted, core.emitted, targets, strict=True)]
+
+    def _moved(self, streamed: Sequence[Tensor]) -> list[Tensor]:
+        return [each.movedim(like.axis, 0) for each, like in zip(streamed, self._core.streamed, strict=True)]
 
     def _launch(self, chunk: Chunk, operands: Sequence[Sequence[Tensor]], words: Tensor | None, trouble: int) -> None:
         """As many blocks at a time as may have to wait for each other."""
@@ -131,10 +137,6 @@ class Kernel:
             self._machine.launch(
                 self.function, told, blocks, self._threads, self._shared_bytes, together=self._together
             )
-
-    def _space(self, like: Value, chunk: Chunk) -> Tensor:
-        make = torch.empty if chunk.running is None else torch.zeros  # not every row will be written
-        return make((chunk.counts.total * like.times, *like.shape), dtype=like.dtype, device=self._device)
 
     def _empty_words(self, total: int, rows: int) -> Tensor | None:
         """Words for so many rows in all steps and in the first one, all of them empty: all ones, eight bytes each."""
@@ -160,15 +162,13 @@ class Kernel:
         return self._machine.numbers(counts), self._machine.numbers(counts.starts)
 
 
-def _rows_first(tensor: Tensor, like: Value) -> Tensor:
-    return tensor.movedim(like.axis, 0).contiguous() if like.axis else tensor.contiguous()
-
-
 def _can_take(target: Tensor, like: Value) -> bool:
     return like.axis == 0 and target.dtype == like.dtype and target.is_contiguous()
 
 
 def _as_wanted(own: Tensor, like: Value, target: Tensor | None) -> Tensor:
+    if own is target:
+        return own
     found = own.movedim(0, like.axis) if like.axis else own
     return found if target is None else target.copy_(found)
 

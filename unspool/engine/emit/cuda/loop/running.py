@@ -84,13 +84,15 @@ class CudaLoop:
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
         assert isinstance(shared, Prepared)
-        kernel = self._kernel()
-        self.complain()
+        kernel, reported = self._kernel(), self._reported
+        if reported[0] or reported[4]:
+            self.complain()
         prepared = shared.by.get(kernel)
         if prepared is None:
             prepared = shared.by[kernel] = kernel.prepare(shared)
         results = kernel.run(prepared, chunk, self._trouble_at)
-        self.complain()
+        if reported[0] or reported[4]:
+            self.complain()
         return results
 
     def _kernel(self) -> Kernel:
