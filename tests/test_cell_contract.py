@@ -10,7 +10,8 @@ from torch import nn
 
 from tests.cells import TenLines
 from tests.zoo import ZOO, inputs_for
-from unspool import GRUCell, LSTMCell, MultiRNNCell, RNNCell, dynamic_rnn
+from unspool import GRUCell, LSTMCell, MultiRNNCell, ResidualWrapper, RNNCell, dynamic_rnn
+from unspool.cells.like import initial_state_of
 from unspool.structure import flatten, map_structure
 
 LAZY = [name for name in ZOO if name != "nested"]  # the one cell of the zoo that is built by its constructor
@@ -195,3 +196,17 @@ def test_functional_transforms(name: str) -> None:
     functional = torch.func.grad(loss)(weights)
     for gradient, other in zip(gradients, functional.values(), strict=True):
         torch.testing.assert_close(other, torch.zeros_like(other) if gradient is None else gradient, rtol=0, atol=1e-12)
+
+
+def test_zero_states_are_made_on_a_device_which_is_set_only_for_those_that_are_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Untold(TenLines):
+        def zero_state(self, batch_size: Any, dtype: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return torch.ones(batch_size, 2, dtype=dtype)
+
+    made = torch.device("meta")
+    assert initial_state_of(Untold(2), 3, torch.float32, made).device == made
+    monkeypatch.setattr(torch, "device", None)  # which would be made the current one
+    state = initial_state_of(MultiRNNCell([LSTMCell(3), ResidualWrapper(GRUCell(3))]), 3, torch.float32, made)
+    assert {leaf.device.type for leaf in flatten(state)} == {"meta"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from contextlib import nullcontext
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +30,15 @@ class FakeDriver:
         self.calls: list[tuple[Any, ...]] = []
         self.context = 0
         self.told: list[int] = []
+        self.device, self.changes = 0, 0
         self.load_status = OK
+
+    @contextmanager
+    def changed(self, device: torch.device) -> Iterator[None]:
+        """What `torch.cuda.device` does."""
+        self.changes, before, self.device = self.changes + 1, self.device, device.index
+        yield
+        self.device = before
 
     def cuCtxGetCurrent(self) -> tuple[int, int]:  # noqa: N802
         return OK, self.context
@@ -80,8 +90,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     monkeypatch.setattr(driver, "bindings", lambda name: own)
     monkeypatch.setattr(driver, "cubin", lambda text, architecture: f"{text} for {architecture}".encode())
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: about)
-    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=5))
+    monkeypatch.setattr(torch.cuda, "device", own.changed)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: own.device)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 5, raising=False)
     return own
 
 
@@ -102,6 +113,19 @@ def test_a_thread_without_a_context_gets_the_devices(fake: FakeDriver) -> None:
     fake.context = 3  # the runtime's own
     driver.Cuda(DEVICE).launch("f", [0, 0, 0], 1, 32, 0, together=False)
     assert fake.context == 3
+
+
+def test_the_device_is_made_current_only_where_it_is_not(fake: FakeDriver) -> None:
+    machine = driver.Cuda(DEVICE)
+    for device in (0, 0, 0, 1, 1, 0):
+        fake.device = device
+        machine.launch("f", [0, 0, 0], 1, 32, 0, together=False)
+        assert fake.device == device
+    assert fake.changes == 3  # once for the thread, and twice for another device
+    other = threading.Thread(target=machine.launch, args=("f", [0, 0, 0], 1, 32, 0), kwargs=dict(together=False))
+    other.start()
+    other.join()
+    assert fake.changes == 4
 
 
 def test_a_binary_is_loaded_for_the_device_with_its_shared_memory(fake: FakeDriver) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from unspool import Checkpoint, Recompute, cell, dynamic_rnn, explain
 from unspool.engine import run
 from unspool.engine.emit import registry
 from unspool.engine.emit.cuda.loop.division import Units
+from unspool.engine.emit.cuda.loop.emitter import chunk_room
 from unspool.engine.emit.cuda.loop.printer import kernel
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
@@ -32,6 +34,7 @@ from unspool.engine.execute.counts import Counts
 from unspool.engine.fallbacks import PerformanceWarning
 from unspool.engine.ir.core import Core
 from unspool.engine.reasons import Reason
+from unspool.engine.run import longest_chunk
 from unspool.structure import map_structure
 
 UNPLANNED = ("branching", "clockwork")
@@ -324,15 +327,46 @@ def test_it_serves_only_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -
     assert [each.name for each in found] == ["cuda-loop", "CUDA graph", "interpreted"]
 
 
+def test_chunks_are_few_of_much_the_same_length_and_short_where_residuals_are_swapped() -> None:
+    halves, floats = ([(chunk_room(141 << 30), width * 1024 * size) for width in (7, 13)] for size in (2, 4))
+    assert longest_chunk(halves, 256, 64, 32) == 256  # training of 256 steps, 1024 units and 64 rows is one chunk
+    assert longest_chunk(floats, 1024, 64, 32) == 128  # more would grow the peaks of benchmarks/results/peaks-cuda.json
+    assert longest_chunk(floats, 1024, 64, 32, swap=True) == 38
+    assert longest_chunk(floats, 1024, 4096, 32) == 32
+    assert longest_chunk([(0, 1024)], 1024, 1, 32) == 32  # of another emitter
+
+
 def test_a_chunk_is_as_long_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    own, _, state = problem("rnn", torch.float32)
     inputs = torch.zeros(3, 100, 4)
     monkeypatch.setattr(run, "ENOUGH_ROWS", 1)  # as on a GPU
     with emulated(tiling=DIVIDED) as emitter, torch.no_grad():
         for room, launches in ((0, 4), (1 << 20, 1)):  # chunks of a few steps, or all of them
-            monkeypatch.setattr(EmulatedEmitter, "chunk_bytes", room)
+            monkeypatch.setattr(EmulatedEmitter, "chunk_bytes", lambda emitter, device, room=room: room)
             before = emitter.emulated.launches
+            own, _, state = problem("rnn", torch.float32)  # another one, since calls are remembered
             dynamic_rnn(own, inputs, None, state, torch.float32)
             assert emitter.emulated.launches == before + launches
         dynamic_rnn(own, inputs, None, state, torch.float32, 50)
         assert emitter.emulated.launches == before + launches + 2
+
+
+def test_a_call_has_few_operations_of_torch_around_its_launches() -> None:
+    own, _, _ = problem("lstm", torch.float32)
+    inputs = torch.zeros(2, 3, 4)
+
+    def train() -> None:
+        dynamic_rnn(own, inputs, memory=Recompute(), time_major=True)[0].sum().backward()
+
+    with emulated(tiling=Tiling(None, 4, 1)):  # of whole rows, whose matrices are taken as they are
+        with torch.no_grad():
+            assert operations_of(lambda: dynamic_rnn(own, inputs, time_major=True)) <= 16
+        assert operations_of(train) <= 62
+
+
+def operations_of(call: Callable[[], object]) -> int:
+    """How many operations of torch a call is, each with those that it is made of, once everything is compiled."""
+    call()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        call()
+    of_torch = [each for each in seen.events() or () if each.name.startswith("aten::")]
+    return sum(each.cpu_parent is None or not each.cpu_parent.name.startswith("aten::") for each in of_torch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from unspool import (
     explain,
     stack_bidirectional_dynamic_rnn,
 )
+from unspool.engine.execute.parts import Bound, Steps, Values
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.structure import flatten, map_structure
 
@@ -266,3 +268,27 @@ def test_history_does_not_keep_a_large_tensor_for_a_small_part_of_it() -> None:
     history = ResidualStore()
     history.keep([large[:50], large[50:]])
     assert {each.untyped_storage().data_ptr() for each in history.saved()} == {large.untyped_storage().data_ptr()}
+
+
+@pytest.mark.parametrize("memory", POLICIES, ids=str)
+def test_what_backward_computes_of_a_chunk_is_gone_before_the_next(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    made: list[weakref.ref[Tensor]] = []
+    run = Bound.run
+
+    def watched(bound: Bound, known: Values, carried: Any, steps: Steps) -> Any:
+        if not steps.reverse:
+            return run(bound, known, carried, steps)
+        left.append(sum(each() is not None for each in made))
+        new, values = run(bound, known, carried, steps)
+        made[:] = [weakref.ref(values[node]) for node in bound.parts.split.core.outputs if values[node] is not None]
+        return new, values
+
+    monkeypatch.setattr(Bound, "run", watched)
+    cell, inputs = LSTMCell(UNITS, input_size=DEPTH), torch.randn(STEPS, ROWS, DEPTH, requires_grad=True)
+    outputs, _ = dynamic_rnn(cell, inputs, time_major=True, parallel_iterations=2, memory=memory)
+    outputs.sum().backward()
+    assert len(left) >= STEPS // 2
+    assert set(left) == {0}

@@ -26,7 +26,7 @@ from unspool import (
     dynamic_rnn,
     static_rnn,
 )
-from unspool.engine import Options, Request
+from unspool.engine import Options, Request, run
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.phase import Phase
 from unspool.engine.ir.program import Kind, lower_part
@@ -364,3 +364,30 @@ def test_a_cell_need_not_be_hashable() -> None:
             torch.testing.assert_close(outputs, torch.stack(expected, 1), rtol=1e-6, atol=1e-6)
         assert unspool.explain(cell, inputs, dtype=torch.float32).planned
     assert unspool.explain(Bare(0.5), inputs, dtype=torch.float32).planned
+
+
+def test_a_call_like_the_one_before_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    start = run._started  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(run, "_started", lambda call, options: started.append(options) or start(call, options))
+    cell, inputs = LSTMCell(3, input_size=2), torch.randn(4, 5, 2)
+
+    def calls(**options: Any) -> int:
+        before = len(started)
+        outputs, state = dynamic_rnn(cell, inputs, **options)
+        assert torch.equal(outputs[1, -1], state.h[1])
+        return len(started) - before
+
+    assert [calls() for _ in range(3)] == [1, 0, 0]
+    assert [calls(memory=Recompute()) for _ in range(3)] == [1, 0, 0]
+    assert [calls(parallel_iterations=2), calls(scope="other"), calls()] == [1, 1, 1]
+    monkeypatch.setenv("UNSPOOL_EMIT", "CUDA graph")
+    assert [calls(), calls()] == [1, 0]
+    inputs = torch.randn(4, 6, 2)
+    assert [calls(), calls()] == [1, 0]
+    assert [calls(sequence_length=[1, 6, 2, 3]) for _ in range(2)] == [1, 1]  # most have lengths of their own
+    with torch.no_grad():
+        cell.kernel.add_(1)
+    assert calls() == 0
+    cell.kernel.requires_grad_(False)
+    assert calls() == 1

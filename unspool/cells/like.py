@@ -65,7 +65,7 @@ def check_inputs_of(cell: Any, inputs: Structure, state: Structure) -> None:
 
 def initial_state_of(cell: Any, batch_size: Any, dtype: torch.dtype, device: Any) -> Structure:
     """The initial state of anything that looks like a cell; `get_initial_state` is preferred, as in TensorFlow."""
-    if not hasattr(cell, "get_initial_state"):
+    if not hasattr(cell, "get_initial_state") or _is_ours(cell, "get_initial_state"):
         return zero_state_of(cell, batch_size, dtype, device)
     with _device(device):
         return cell.get_initial_state(inputs=None, batch_size=batch_size, dtype=dtype)
@@ -73,8 +73,17 @@ def initial_state_of(cell: Any, batch_size: Any, dtype: torch.dtype, device: Any
 
 def zero_state_of(cell: Any, batch_size: Any, dtype: torch.dtype, device: Any) -> Structure:
     """`zero_state` of anything that looks like a cell."""
+    if _is_ours(cell, "zero_state"):
+        return cell.zero_state(batch_size, dtype, device)
     with _device(device):
         return cell.zero_state(batch_size, dtype)
+
+
+def _is_ours(cell: Any, method: str) -> bool:
+    """Whether a method is one of this room, which is told its device: to set one costs more than a state of zeros."""
+    own = getattr(cell.__class__, method, None)
+    of_this_room = getattr(own, "__module__", "").startswith("unspool.cells.")
+    return of_this_room and method not in getattr(cell, "__dict__", ())
 
 
 def _device(device: Any) -> AbstractContextManager[Any]:

@@ -164,6 +164,10 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
     by_row = [_picked(each, request.order) for each in ready.row_buffers.values()]
     operands = Operands(_weights(ready), leaves, flatten(request.state), by_row)
     tensors = operands.flat()
+    emitter = asked()
+    how = steps, batch_size, scope, emitter, options, [each.requires_grad for each in tensors]
+    if request.lengths is None and request.counts is None and (call := _call_again(request, ready, how)) is not None:
+        return call, tensors
 
     def call_on(layout: Layout) -> Call:
         ends = plan.reach.results(layout, bits(each.requires_grad for each in tensors)) if ready.adjoint else 0
@@ -175,7 +179,7 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
             options.parallel_iterations or _default_chunk(layout),
             (options.memory or default_memory(device)) if adjoint else None,
             options.swap_memory and device.type == "cuda",
-            asked(),
+            emitter,
             ready.constants,
             _replay(request, ready, layout, steps) if adjoint else None,
             ends,
@@ -187,7 +191,19 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
         call = call_on(call.layout.counted)
     if call.layout.steps == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
-    return _started(call, options), tensors
+    call = _started(call, options)
+    if request.lengths is None and request.counts is None and len(ready.calls) < MOST_CALLS:
+        ready.calls[steps, batch_size] = how, call.start(), call._replace(constants={}, replay=None)
+    return call, tensors
+
+
+def _call_again(request: Request, ready: Ready, how: tuple[Any, ...]) -> Call | None:
+    """A call like an earlier one, whose rows all had as many steps; None if there was none."""
+    before, parts, call = ready.calls.get(how[:2], (None, None, None))
+    if call is None or before != how or call.start() != parts:  # an emitter may have turned out to have no form
+        return None
+    replay = None if call.memory is None else _replay(request, ready, call.layout, call.steps)
+    return call._replace(constants=ready.constants, replay=replay)
 
 
 def relaid(call: Call, layout: Layout, requiring: int, options: Options) -> Call | None:
@@ -209,17 +225,42 @@ def relaid(call: Call, layout: Layout, requiring: int, options: Options) -> Call
 def _started(call: Call, options: Options) -> Call:
     """A call whose compilers are at work, in chunks that suit its values."""
     parts = call.start()  # which may still find a reason
-    chunk = options.parallel_iterations or _suited_chunk(call.chunk, parts, call.layout.batch_size)
+    chunk = options.parallel_iterations or _suited_chunk(call, parts)
     return call if chunk == call.chunk else call._replace(chunk=chunk)
 
 
-def _suited_chunk(chunk: int, parts: Sequence[Parts], batch_size: int) -> int:
+def _suited_chunk(call: Call, parts: Sequence[Parts]) -> int:
     """How many steps to work on at once: as many as suits what an emitter has made, or what values take."""
+    chunk, layout = call.chunk, call.layout
     largest = max(each.largest_beside for each in parts)
     if largest >= LARGE_ROW:
-        return max(1, min(chunk, CHUNK_BYTES // (largest * batch_size)))
-    most = [each.emitter.chunk_bytes // max(1, each.crossing * batch_size) for each in parts]
-    return max(chunk, min(most))
+        return max(1, min(chunk, CHUNK_BYTES // (largest * layout.batch_size)))
+    rooms = [(each.emitter.chunk_bytes(layout.device), each.crossing) for each in parts]
+    return longest_chunk(rooms, layout.steps, layout.batch_size, chunk, swap=call.swap)
+
+
+def longest_chunk(
+    rooms: Sequence[tuple[int, int]], steps: int, batch_size: int, least: int, *, swap: bool = False
+) -> int:
+    """How many steps to work on at once, so that chunks are few and of much the same length.
+
+    Args:
+        rooms: for each direction, the bytes that a chunk may take for what its core reads and writes, and how many of
+            them there are in a row and step.
+        steps: how many there are.
+        batch_size: rows of a step.
+        least: the shortest chunk.
+        swap: whether what backward needs waits in host memory.
+
+    >>> longest_chunk([(448 << 20, 1 << 10)], 1000, 4096, least=32)  # of at most 112 steps
+    112
+    >>> longest_chunk([(448 << 20, 1 << 10)], 120, 4096, least=32)
+    60
+    """
+    most = min((min(room, SWAPPED_BYTES) if swap else room) // max(1, row * batch_size) for room, row in rooms)
+    if most <= least:
+        return least
+    return max(least, -(-steps // -(-steps // most)))
 
 
 def _layout(request: Request, steps: int, batch_size: int, device: torch.device) -> Layout:
@@ -262,11 +303,17 @@ CHUNK_STEPS = 32
 ENOUGH_ROWS = 4096
 """Rows in a chunk with which what is done for all of them at once is as fast as it gets on a CPU."""
 
+MOST_CALLS = 64
+"""How many calls are remembered that differ in their steps and rows alone."""
+
 LARGE_ROW = 64 << 10
 """Bytes of a value of one row, such as an image, from which few rows are enough for that."""
 CHUNK_BYTES = 8 << 20
 """What such a value beside the core may take for all rows of a chunk: what is larger leaves the caches, and a system
 hands out fresh memory for it, page by page."""
+SWAPPED_BYTES = 128 << 20
+"""What the core of a chunk may read and write where residuals are swapped: those of three chunks are on the device at a
+time, on their way, and a call of one chunk would wait for all of them."""
 
 
 def _default_chunk(layout: Layout) -> int:

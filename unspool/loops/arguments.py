@@ -108,11 +108,11 @@ def as_sequences(
         raise ValueError(f"inputs is empty: {inputs!r} has no tensor to run over")
     if first.dim() >= 2:
         inputs = with_numbers(inputs, first) if numbers else inputs
-    for leaf in (first, *flatten(inputs)):
+    leaves = flatten(inputs)
+    for leaf in (first, *leaves):
         if leaf.dim() < 2:
             hint = "; a nested list is a structure, so make a tensor of it first" if not is_leaf(inputs) else ""
             raise ValueError(f"Expected inputs to have rank at least 2, but got shape {list(leaf.shape)}{hint}")
-    leaves = flatten(inputs)
     steps, batch_size = static_shape(first)[:2]
     state = as_state(given, initial_state, dtype, batch_size, leaves, state_name)
     if lengths is not None:
@@ -120,7 +120,7 @@ def as_sequences(
     check_parallel_iterations(parallel_iterations)
     check_memory(memory)
     options = Options(int(parallel_iterations or 0) or None, bool(swap_memory), memory)
-    for axis, what in enumerate(["Time steps is not the same", "Batch_size is not the same"]):
+    for axis, what in enumerate(["Time steps is not the same", "Batch_size is not the same"] if leaves[1:] else ()):
         found = [static_shape(leaf)[axis] for leaf in leaves]
         if any(each != found[0] for each in found):
             raise ValueError(f"{what} for all the tensors of inputs: {found}")

@@ -34,6 +34,8 @@ def counted(inputs: Structure) -> tuple[int, ...]:
     Raises:
         ValueError: if there is nothing else: the numbers of steps and rows are those of the other inputs.
     """
+    if isinstance(inputs, Tensor):
+        return ()
     leaves = flatten(inputs)
     places = tuple(place for place, leaf in enumerate(leaves) if isinstance(leaf, StepIndex))
     if places and len(places) == len(leaves):
@@ -46,6 +48,8 @@ def counted(inputs: Structure) -> tuple[int, ...]:
 
 def first_tensor(inputs: Structure) -> Any:
     """The first leaf of inputs that is no step number; None if there is none."""
+    if isinstance(inputs, Tensor):
+        return inputs
     return next((leaf for leaf in flatten(inputs) if not isinstance(leaf, StepIndex)), None)
 
 

@@ -151,8 +151,6 @@ class Emitter(ABC):
     """The emitter that runs what this one has no form for, where it was asked for by name."""
     counts_on_device: ClassVar[bool] = False
     """Whether its loops read from the device how many rows run at each step (`Chunk.running`)."""
-    chunk_bytes: ClassVar[int] = 0
-    """What a chunk may take for what its core reads and writes: up to there, a longer chunk is a faster one."""
     runs_at_once: ClassVar[bool] = False
     """Whether two of its loops may run on one device at the same time, each in its part of it (`at_once`)."""
 
@@ -163,6 +161,10 @@ class Emitter(ABC):
     @abstractmethod
     def cost(self, core: Core) -> float:
         """About how many microseconds a step of a small core takes: of those that serve, the cheapest one runs it."""
+
+    def chunk_bytes(self, device: torch.device) -> int:
+        """What a chunk may take for what its core reads and writes: up to there, a longer chunk is a faster one."""
+        return 0
 
     def variant(self, load: Load) -> Hashable:
         """Which of its programs for a split suits a call; calls of the same variant share one."""

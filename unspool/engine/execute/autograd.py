@@ -64,7 +64,7 @@ class LoopFunction(torch.autograd.Function):
         outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
         store = ResidualStore.reading(ctx.lengths, saved[kept:], swap)
-        with sharing(ctx.loops):  # as forward, on the same streams
+        with nullcontext() if ctx.loops == loops_at_once() else sharing(ctx.loops):  # as forward, on the same streams
             return (None, *Backward(ctx.call, tensors, outputs, store, gradients, wanted).run())
 
 

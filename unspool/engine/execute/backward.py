@@ -76,6 +76,7 @@ class Backward:
                 carried = beside(new, carried) if layout.sorted else new
                 self._adjoint.add_sums(sums, values, partial(layout.summed, start=begin))
                 self._collect(values, places, begin, end)
+                del residuals, known, values  # their memory is the next chunk's
             totals = bound.finish(sums)
         return self._results(totals, carried)
 

@@ -36,6 +36,7 @@ def forward(call: Call, tensors: Sequence[Tensor], store: ResidualStore | None) 
                 carried, values = forward_chunk(call, bound, operands, drawn, carried, (begin, end), outputs)
                 if store is not None:
                     store.keep([values[node] for node in kept])
+                del values  # their memory is the next chunk's
     return [*outputs, *(layout.unsort(leaf) for leaf in carried[:states])]
 
 

@@ -181,7 +181,9 @@ class Layout:
         else:
             places = self._index(begin, stop, self.batch_size, 1) - self.batch_size
             earlier = leaf.flatten(0, 1).index_select(0, places)
-        return earlier if start > 0 else torch.cat([first[: self.counts[0]], earlier])
+        if start > 0:
+            return earlier
+        return torch.cat([first if first.shape[0] == self.counts[0] else first[: self.counts[0]], earlier])
 
     def _index(self, start: int, stop: int, per_step: int, per_row: int) -> Tensor:
         """Where each of those rows is in a flat batch in which a step and a row are so many places apart."""

@@ -76,4 +76,4 @@ class Operands(Generic[T]):
         third = second + len(self.state)
         if len(flat) != third + len(self.row_buffers):
             raise ValueError(f"expected {third + len(self.row_buffers)} operands, but got {len(flat)}")
-        return Operands(list(flat[:first]), list(flat[first:second]), list(flat[second:third]), list(flat[third:]))
+        return Operands(flat[:first], flat[first:second], flat[second:third], flat[third:])

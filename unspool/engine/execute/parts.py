@@ -57,7 +57,7 @@ class Parts:
         return Bound(
             self,
             values,
-            self.core.prepare([values[node] for node in self.shared]),
+            self.core.prepare(list(map(values.__getitem__, self.shared))),
             self.before.prepare(values),
             self.after.prepare(values),
         )
@@ -115,8 +115,8 @@ class Bound(NamedTuple):
         parts, rows, core = self.parts, steps.counts.total, self.parts.split.core
         values = {**self.values, **known}
         values.update(parts.before(rows, values, self.before))
-        streamed = [values[node] for node in parts.streamed]
-        targets = None if steps.into is None else [steps.into.get(node) for node in core.outputs]
+        streamed = list(map(values.__getitem__, parts.streamed))
+        targets = list(map(steps.into.get, core.outputs)) if steps.into else None
         chunk = Chunk(steps.counts, streamed, carried, steps.reverse, targets, steps.owned, steps.running)
         with profiled(steps.scope, "adjoint core" if steps.reverse else "core", parts.emitter.name):
             new, emitted = parts.core(self.prepared, chunk)
@@ -149,5 +149,5 @@ class _Function:
     def __call__(self, rows: int, values: Values, prepared: Sequence[Sequence[Tensor]] = ()) -> Values:
         if not self._part.outputs:
             return {}
-        results = self._run(rows, *(values[node] for node in self._part.inputs), *prepared)
+        results = self._run(rows, *map(values.__getitem__, self._part.inputs), *prepared)
         return dict(zip(self._part.outputs, results, strict=True))

@@ -39,10 +39,19 @@ class Phase:
         self._emitted: dict[tuple[Emitter, object], Parts] = {}
         self._chosen: dict[tuple[int, str | None], Emitter] = {}
         """The first candidate that can, by the state of the registry and what was wanted."""
+        self._latest: tuple[tuple[float, str | None, int], Parts] | None = None
+        """What ran last, by these and the rows of a step."""
 
     def parts(self, rows: float, wanted: str | None) -> Parts:
         """What runs a call with so many rows a step, by the wanted emitter if any is; compilers may still work."""
-        load = Load(rows, self._weight_bytes)
+        latest = self._latest
+        if latest is not None and latest[0] == (rows, wanted, registry.generation):
+            return latest[1]
+        found = self._found(Load(rows, self._weight_bytes), wanted)
+        self._latest = (rows, wanted, registry.generation), found
+        return found
+
+    def _found(self, load: Load, wanted: str | None) -> Parts:
         chosen = self._chosen.get((registry.generation, wanted))
         if chosen is not None and (found := self._emitted.get((chosen, chosen.variant(load)))) is not None:
             return found
@@ -69,6 +78,7 @@ class Phase:
                 with _choosing.own:
                     self._failed[parts.emitter] = error.reason
                     self._chosen.clear()
+                    self._latest = None
             else:
                 return parts
 

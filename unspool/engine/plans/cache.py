@@ -103,7 +103,7 @@ def plan_of(request: Request) -> Ready:
     constants = {**plan.trace.literals, **{node: reached[k] for node, k in plan.constants.items()}}
     spec, buffers = asked.spec, asked.row_buffers
     signature = Signature.of(spec.weights, inputs, state, buffers)
-    ready = Ready(plan, spec.weights, constants, spec.adjoint, asked.fingerprint.key, buffers, signature)
+    ready = Ready(plan, spec.weights, constants, spec.adjoint, asked.fingerprint.key, buffers, signature, {})
     with kept.lock.own:
         latest = kept.latest.get(kind)  # another thread may have left a later one
         if latest is None or not latest.add(cell, inputs, state, how, ready):

@@ -31,6 +31,7 @@ class Ready(NamedTuple):
         key: what the step reads besides tensors.
         row_buffers: the cell's buffers with a row for each of the batch, by name.
         signature: what all operands are called.
+        calls: for whoever runs the plan to remember what calls that look like this one have in common.
     """
 
     plan: Plan
@@ -40,6 +41,7 @@ class Ready(NamedTuple):
     key: Key
     row_buffers: dict[str, Tensor]
     signature: Signature
+    calls: dict[Hashable, Any]
 
 
 class Known(NamedTuple):
@@ -52,6 +54,7 @@ class Known(NamedTuple):
         adjoint: whether there were gradients.
         key: what the step read.
         signature: what all operands were called.
+        calls: what such calls have in common besides.
     """
 
     plan: Plan
@@ -60,6 +63,7 @@ class Known(NamedTuple):
     adjoint: bool
     key: Key
     signature: Signature
+    calls: dict[Hashable, Any]
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ class Latest:
             known.key,
             found.row_buffers,
             known.signature,
+            known.calls,
         )
 
     def _found(self, cell: Any, inputs: Structure, state: Structure, how: tuple[Any, ...]) -> _Found | None:
@@ -162,6 +167,7 @@ def _known(guard: Guard, ready: Ready) -> Known:
         ready.adjoint,
         ready.key,
         ready.signature,
+        ready.calls,
     )
 
 

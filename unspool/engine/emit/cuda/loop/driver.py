@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
+import threading
+from array import array
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
@@ -19,6 +20,16 @@ from unspool.engine.emit.cuda.loop.tiles import Limits
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.sharing import loops_at_once
 from unspool.engine.reasons import Code
+
+_C = cast(Any, torch)._C
+_AS_IT_IS = nullcontext()
+
+
+class _Thread(threading.local):
+    """What is known of the thread that asks."""
+
+    has_context = False
+    """Whether a context has been bound in it: whoever changes devices by torch binds that of the other device."""
 
 
 class Cuda:
@@ -36,6 +47,7 @@ class Cuda:
             about.multi_processor_count, about.shared_memory_per_block_optin, about.regs_per_multiprocessor
         )
         self._known: dict[tuple[int, bool], Limits] = {}
+        self._thread = _Thread()
 
     def limits(self) -> Limits:
         """What a loop may have of it, and whether float32 may be multiplied as TF32."""
@@ -51,7 +63,7 @@ class Cuda:
         Raises:
             CannotEmitError: if it cannot be compiled or loaded.
         """
-        binary, driver = cubin(text.text(), self._architecture), bindings("driver")
+        binary, driver = cubin(text.text(), self._architecture), self._driver
         most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         with self._current():
             try:
@@ -64,21 +76,19 @@ class Cuda:
 
     def resident(self, kernel: Any, threads: int, shared_bytes: int) -> int:
         """How many blocks of a loop's kernel there can be at the same time."""
-        driver = bindings("driver")
         with self._current():
-            (blocks,) = done(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
+            (blocks,) = done(self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
         return int(blocks) * self.limits().processors
 
     def launch(
         self, kernel: Any, chunk: Sequence[int], blocks: int, threads: int, shared_bytes: int, *, together: bool
     ) -> None:
         """Runs a kernel on the current stream; all blocks at the same time, or none, if they work `together`."""
-        driver = bindings("driver")
-        told = (ctypes.c_int64 * len(chunk))(*chunk)
-        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(told))
+        driver, told = self._driver, array("q", chunk)
+        parameters = array("q", (told.buffer_info()[0],))  # a kernel has one, which the driver copies at once
+        stream = _C._cuda_getCurrentRawStream(self.device.index)  # as the code has it that Inductor writes
+        shape = (blocks, 1, 1, threads, 1, 1, shared_bytes, stream, parameters.buffer_info()[0])
         with self._current():
-            stream = torch.cuda.current_stream().cuda_stream
-            shape = (blocks, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.addressof(parameters))
             done(
                 driver.cuLaunchCooperativeKernel(kernel, *shape)
                 if together
@@ -96,19 +106,29 @@ class Cuda:
         """Five zeros in memory of the host, which the device writes to by the same address."""
         return torch.zeros(5, dtype=torch.int64).pin_memory()
 
+    def _current(self) -> AbstractContextManager[None]:
+        """The device is the current one, and its context is."""
+        here = self._thread.has_context and torch.cuda.current_device() == self.device.index
+        return _AS_IT_IS if here else self._made_current()
+
     @contextmanager
-    def _current(self) -> Generator[None]:
-        """The device is the current one, and its context is: in a thread, torch binds it only with its first launch."""
-        driver = bindings("driver")
+    def _made_current(self) -> Generator[None]:
+        """The same where they may not be: in a thread, torch binds a context only with its first launch."""
+        driver = self._driver
         with torch.cuda.device(self.device):
             (now,) = done(driver.cuCtxGetCurrent())
             if not int(now):
                 done(driver.cuCtxSetCurrent(self._context))
+            self._thread.has_context = True
             yield
 
     @cached_property
+    def _driver(self) -> Any:
+        return bindings("driver")
+
+    @cached_property
     def _context(self) -> Any:
-        driver = bindings("driver")
+        driver = self._driver
         (device,) = done(driver.cuDeviceGet(self.device.index))
         (context,) = done(driver.cuDevicePrimaryCtxRetain(device))
         return context

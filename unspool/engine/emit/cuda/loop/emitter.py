@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Hashable
+from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import fx
@@ -25,13 +26,31 @@ if TYPE_CHECKING:
     from unspool.engine.emit.cuda.loop.tiles import Tiling
 
 
+LEAST_CHUNK, MOST_CHUNK, PART = 128 << 20, 448 << 20, 32
+"""Bytes that a chunk may take for what its core reads and writes: a part of the device's memory, within these bounds.
+
+A launch loads all weights, and products of few rows are slow; past some hundred steps neither tells any more. Training
+takes somewhat more than this: of 17 H numbers that an LSTM's backward has a row and step, its core reads and writes 13.
+In benchmarks/results/peaks-cuda.json (64 rows, 1024 units, 1024 steps, float32) that makes chunks of 128
+steps, of 544 MiB; the peaks there, which must not grow, leave 640 MiB beside what a call has for all of its steps.
+"""
+
+
+def chunk_room(total: int) -> int:
+    """Bytes for what the core of a chunk reads and writes, on a device with so many in all.
+
+    >>> [chunk_room(gib << 30) >> 20 for gib in (2, 8, 141)]
+    [128, 256, 448]
+    """
+    return max(LEAST_CHUNK, min(MOST_CHUNK, total // PART))
+
+
 class CudaLoops(Emitter):
     """Runs cores on a GPU, a chunk in one launch, and what is beside them in as few as there can be."""
 
     name = "cuda-loop"
     instead = Graphs.name
     counts_on_device = True
-    chunk_bytes = 128 << 20
     runs_at_once = True
     tiling: Tiling | None = None
     """How cores are divided; by cost if None."""
@@ -54,6 +73,10 @@ class CudaLoops(Emitter):
 
         return Cuda(device)
 
+    def chunk_bytes(self, device: torch.device) -> int:
+        """A part of the device's memory."""
+        return chunk_room(_memory_of(device))
+
     def variant(self, load: Load) -> Hashable:
         """About how many rows a step has."""
         from unspool.engine.emit.cuda.loop.tiles import row_class
@@ -74,3 +97,8 @@ class CudaLoops(Emitter):
         loop = CudaLoop(core, machine, self.tiling, rows=cast(int, variant), rounds=rounds)
         before, after = (fuse_part(part, machine, loop.beside, rounds=rounds) for part in parts)
         return Emitted(split, loop, before, after)
+
+
+@cache
+def _memory_of(device: torch.device) -> int:
+    return cast(Any, torch.cuda).get_device_properties(device).total_memory if device.type == "cuda" else 0

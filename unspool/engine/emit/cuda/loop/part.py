@@ -48,10 +48,9 @@ class RowsLoop(CudaLoop):
             chunk = chunk._replace(streamed=[_aligned(each) for each in chunk.streamed])
         return super().__call__(shared, chunk)
 
-    def _text(self, tiling: Tiling) -> KernelText:
-        if tiling not in self._texts:
-            self._texts[tiling] = KernelText(self._lowered, tiling, aligned=True)
-        return self._texts[tiling]
+    def printed(self, tiling: Tiling, *, wide: bool) -> KernelText:
+        """The kernel of a tiling."""
+        return KernelText(self._lowered, tiling, wide=wide, aligned=True)
 
 
 def fuse_part(program: Program, machine: Machine, made: list[CudaLoop], *, rounds: bool) -> Beside:

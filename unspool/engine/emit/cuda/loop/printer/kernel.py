@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from textwrap import indent
 
@@ -46,7 +46,7 @@ class KernelText:
     """
 
     def __init__(self, lowered: Lowered, tiling: Tiling, *, wide: bool = False, aligned: bool = False) -> None:
-        self.lowered, self.tiling, self._wide = lowered, tiling, wide
+        self.lowered, self.tiling, self.wide = lowered, tiling, wide
         self.division = Division(lowered, tiling.units)
         self.places = Places(lowered, self.division, tiling)
         self.widths = {each: vector_width(self.places, each) if aligned else 1 for each in self.division.mapped}
@@ -71,7 +71,7 @@ class KernelText:
             device: the primitives, if they are not those of a GPU.
         """
         sizes = f"constexpr int THREADS = {self.threads}, MEMORY = {max(1, len(self.places.given))};\n"
-        sizes += f"typedef {'long' if self._wide else 'int'} Index;\n"
+        sizes += f"typedef {'long' if self.wide else 'int'} Index;\n"
         first = device or _native("device.h")
         rest = [functions(), *(_native(name) for name in NATIVES)]
         return "\n".join([sizes + first, *rest, self.body]).replace("#pragma once\n", "")
@@ -107,13 +107,23 @@ class KernelText:
     @property
     def _row_bytes(self) -> int:
         """What a step reads and writes of a row outside of its block."""
+        return sum(each.size * each.dtype.itemsize for each in self._moved)
+
+    @property
+    def widest(self) -> int:
+        """The most elements that a row and step has of a value outside of its block."""
+        folds = (count * self.tiles for _, count in self.places.folds)
+        return max(*(each.size for each in self._moved), *folds, 1, 1)
+
+    @cached_property
+    def _moved(self) -> list[Buffer]:
         met = {
             ref.root().buffer
             for loop in self.division.mapped
             for ref in (*self.division.reads(loop), *(each.target for each in loop.statements))
         }
         moved = [each for each in met if each.place in (Place.STREAMED, Place.EMITTED)]
-        return sum(each.size * each.dtype.itemsize for each in (*moved, *self.division.crossing))
+        return [*moved, *self.division.crossing]
 
     def _carried(self) -> Iterator[Buffer]:
         return (each for each in self.lowered.carried if each in self.lowered.changed)
