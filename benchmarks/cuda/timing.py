@@ -94,6 +94,7 @@ def in_turns(runs: Mapping[str, Run], settings: Settings, *, walls: bool = False
         calls[name] = 1 if long else min(MOST, max(FEWEST, math.ceil(STREAM_MS / ms)))
         rounds[name] = min(settings.rounds, LONG_ROUNDS) if long else settings.rounds
     gc.collect()
+    gc.freeze()  # so that it takes no time to look for a round's garbage
     gc.disable()  # nobody's garbage is collected on another's time
     try:
         for turn in range(settings.rounds):
@@ -104,8 +105,10 @@ def in_turns(runs: Mapping[str, Run], settings: Settings, *, walls: bool = False
                     times.each.append(ms)
                     times.host.append(host)
                     times.stream.append(streamed(runs[name], settings.device, calls[name]))
+            gc.collect()
     finally:
         gc.enable()
+        gc.unfreeze()
     return found
 
 
