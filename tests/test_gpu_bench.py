@@ -142,7 +142,8 @@ def test_the_table_marks_what_misses() -> None:
     text = table(lines)
     assert "2!" in text
     assert "bf16 training asked" in text
-    assert "only stream" not in text
+    assert "incomplete   loop forward" in text
+    assert "NOT MET      calls-bf16 training ratio >= 6, 2.7: each 0 of 8; stream 7 of 8" in text
     assert "failed: loop 1x512x512 : it took more than 75 s" in text
     assert "not cuda-loop: zoo: gru: no form" in text
     assert "peaks, MiB: keep 1024 1 (3309)" in text

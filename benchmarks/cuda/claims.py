@@ -132,6 +132,7 @@ def _verdict(lines: Sequence[Line], bound: Bound) -> dict[str, Any]:
         "measured": "; ".join([*counts, *[f"{len(measured)} measured"] * (len(measured) < len(asked))]),
         "met": met,
         "all": bool(met) and all(met.values()),
+        "complete": len(measured) == len(asked),
     }
 
 
@@ -144,6 +145,7 @@ def _coverage(lines: Sequence[Line]) -> dict[str, Any]:
         "measured": f"{emitted} of {len(cells)}, {share:.2f}",
         "met": {"": share >= COVERED},
         "all": share >= COVERED,
+        "complete": True,
     }
 
 

@@ -20,7 +20,8 @@ def table(lines: Sequence[Line]) -> str:
     rows += [*_host(lines), *_cells(lines), *_first_calls(lines), *_memory(lines), *_coverage(lines), *_failures(lines)]
     for each in verdicts(lines):
         ways = [way for way, met in each["met"].items() if met]
-        word = "met" if each["all"] else f"only {ways[0]}" if any(ways) else "NOT MET"
+        missed = "NOT MET" if each["complete"] else "incomplete"
+        word = "met" if each["all"] else f"only {ways[0]}" if any(ways) else missed
         rows.append(f"{word:12} {each['asked']}: {each['measured']}")
     return "\n".join(rows)
 
