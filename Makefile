@@ -39,13 +39,9 @@ bench: $(READY)
 gpu-test: $(READY)
 	$(TESTING) $(BIN)/python -m tests.gpu
 
+# ONLY="loop calls-fp16" for some of the parts; python -m benchmarks.cuda --help says more.
 gpu-bench: $(READY)
-	mkdir -p build/benchmarks
-	$(BIN)/python -m benchmarks.cuda_loop --json build/benchmarks/cuda-loop.json
-	for dtype in float16 bfloat16 float32; do UNSPOOL_EMIT=cuda-loop $(BIN)/python -m benchmarks.cuda_calls \
-		--dtype $$dtype --json build/benchmarks/cuda-calls-$$dtype.json; done
-	UNSPOOL_EMIT=cuda-loop $(BIN)/python -m benchmarks.cuda_calls --dtype bfloat16 --ragged \
-		--json build/benchmarks/cuda-calls-ragged.json
+	UNSPOOL_EMIT=cuda-loop $(BIN)/python -m benchmarks.cuda --json build/benchmarks $(if $(ONLY),--only $(ONLY))
 
 soak: $(READY)
 	UNSPOOL_TESTS=soak $(PYTEST) -m "drawn or hypothesis"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
-from benchmarks.apart import measured_apart
+from benchmarks import apart
 from tests import gpu
 
 
@@ -37,14 +36,32 @@ def test_every_stage_runs_and_says_how_it_ended(capsys: pytest.CaptureFixture[st
     assert gpu.run_all(given[2:])
 
 
-def test_a_case_that_is_measured_apart_may_fail(tmp_path: Path) -> None:
-    line = tmp_path / "line.json"
-    line.write_text('{"rows": 16}')
-    assert list(measured_apart("json.tool", ["--compact", str(line)], 60)) == [{"rows": 16}]
-    (failed,) = measured_apart("json.tool", [str(tmp_path / "missing.json")], 60)
-    assert "missing.json" in failed["failed"][0]
-    (late,) = measured_apart("http.server", ["0"], 0.5)
-    assert late["failed"] == ["it took more than 0.5 s"]
+WORKER = """
+import json, sys, time
+for case in sys.argv[1:]:
+    if case == "hangs":
+        time.sleep(600)
+    if case == "ends":
+        sys.exit("a kernel failed")
+    print(json.dumps({"case": case}), flush=True)
+    print(json.dumps({"done": case}), flush=True)
+"""
+
+
+def test_a_case_that_is_measured_apart_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "STARTING", 1.0)
+    command = [sys.executable, "-S", "-c", WORKER]
+    found = list(apart.measured_apart(command, ["one", "ends", "two", "hangs", "three"], 1))
+    failures = {each["case"]: each.get("failed") for each in found}
+    late = failures.pop("hangs")
+    assert failures == {"one": None, "ends": "a kernel failed", "two": None, "three": None}
+    assert late is not None
+    assert late.startswith("it took more than")
+
+
+def test_cases_that_cannot_begin_are_not_tried_one_by_one() -> None:
+    found = list(apart.measured_apart([sys.executable, "-S", "-c", "raise SystemExit('no GPU')"], ["a", "b", "c"], 60))
+    assert [each["failed"] for each in found] == ["no GPU"] * 3
 
 
 def test_stages_are_of_tests_that_exist() -> None:
