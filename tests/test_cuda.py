@@ -103,8 +103,9 @@ def test_the_gradients_of_a_memory(mechanism: Any, lengths: Any) -> None:
             torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
 
 
-def test_graphs_follow_the_weights_and_the_batch() -> None:
+def test_graphs_follow_the_weights_and_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replayed graph reads what is there now."""
+    monkeypatch.setenv("UNSPOOL_EMIT", "CUDA graph")
     torch.manual_seed(0)
     cell = LSTMCell(8, input_size=6).cuda()
     for rows in (4, 4, 4, 3, 3, 4):
@@ -119,6 +120,7 @@ def test_graphs_follow_the_weights_and_the_batch() -> None:
 
 def test_graphs_serve_batches_of_any_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other rows end at other steps in every batch; few shapes are recorded, and all of it is replayed in the end."""
+    monkeypatch.setenv("UNSPOOL_EMIT", "CUDA graph")
     torch.manual_seed(0)
     cell = LSTMCell(8, input_size=6).cuda().double()
     calls = {"_replay": 0, "_record": 0}

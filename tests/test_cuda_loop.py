@@ -311,20 +311,24 @@ def test_a_deadlock_says_who_waits_where() -> None:
         dynamic_rnn(own, inputs, None, state, torch.float32)
 
 
-def test_it_serves_only_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loops_on_a_gpu_are_kernels_and_single_steps_are_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     own, inputs, state = problem("rnn", torch.float32)
     monkeypatch.delenv("UNSPOOL_EMIT", raising=False)
     with emulated() as emitter:
         dynamic_rnn(own, inputs, None, state, torch.float32)
         core, *_ = emitter.cores
-    cuda = torch.device("cuda")
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
     monkeypatch.delenv("UNSPOOL_EMIT", raising=False)
-    found, refused = registry.candidates(core, cuda, None)
-    assert "cuda-loop" not in [each.name for each in found]
-    assert str(refused["cuda-loop"]) == "it has not been measured yet; UNSPOOL_EMIT=cuda-loop asks for it"
-    monkeypatch.setenv("UNSPOOL_EMIT", "cuda-loop")
-    found, _ = registry.candidates(core, cuda, "cuda-loop")
+    found, _ = registry.candidates(core, cuda, None)
     assert [each.name for each in found] == ["cuda-loop", "CUDA graph", "interpreted"]
+    assert registry.for_single_steps(cuda) == "CUDA graph"
+    assert registry.for_single_steps(cpu) is None
+    assert registry.runs_at_once(cuda)
+    assert not registry.runs_at_once(cpu)
+    monkeypatch.setenv("UNSPOOL_EMIT", "cuda-loop")
+    assert registry.for_single_steps(cuda) == "cuda-loop"
+    monkeypatch.setenv("UNSPOOL_EMIT", "CUDA graph")
+    assert not registry.runs_at_once(cuda)
 
 
 def test_chunks_are_few_of_much_the_same_length_and_short_where_residuals_are_swapped() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from unspool.engine.emit.registry import asked
+from unspool.engine.emit.registry import for_single_steps
 from unspool.engine.execute.counts import Counts
 from unspool.engine.execute.parts import Steps, Values
 from unspool.engine.plans.cache import plan_of
@@ -53,8 +53,8 @@ class Stepper:
             phase = self._plan.watching(tuple(watched))
             self._watched = [self._trace.new_state[k] for k in watched]
             weights = dict(zip(self._trace.weights, ready.weights.values(), strict=True))
-            rows = len(flatten(inputs)[0])
-            self._bound = phase.begin({**weights, **ready.constants}, rows, asked())
+            first = flatten(inputs)[0]
+            self._bound = phase.begin({**weights, **ready.constants}, len(first), for_single_steps(first.device))
         self._row_buffers = list(ready.row_buffers.values())
         self.output_size = cell.output_size
         """The sizes of the outputs, in their structure."""

@@ -154,6 +154,9 @@ class Emitter(ABC):
     runs_at_once: ClassVar[bool] = False
     """Whether two of its loops may run on one device at the same time, each in its part of it (`at_once`)."""
 
+    single_steps: ClassVar[bool] = True
+    """Whether it suits steps that run one at a time, as those of decoding do."""
+
     @abstractmethod
     def refusal(self, device: torch.device) -> Reason | None:
         """Why it serves no core on a device; None if it may. Whether it has a form for a core, `emit` finds out."""

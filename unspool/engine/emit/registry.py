@@ -82,10 +82,22 @@ def candidates(core: Core, device: torch.device, wanted: str | None) -> tuple[Se
 
 
 def runs_at_once(device: torch.device) -> bool:
-    """Whether an emitter that is asked for may run two loops on a device at the same time."""
+    """Whether an emitter that may be chosen can run two loops on a device at the same time."""
     wanted = asked()
-    emitter = None if wanted is None else _emitters[wanted]
-    return emitter is not None and emitter.runs_at_once and emitter.refusal(device) is None
+    return any(each.runs_at_once for each in _serving(device) if wanted in (None, each.name))
+
+
+def for_single_steps(device: torch.device) -> str | None:
+    """The emitter for steps that run one at a time: one that suits them, unless the environment asks for another."""
+    serving, wanted = _serving(device), asked()
+    if wanted is not None or all(each.single_steps for each in serving):
+        return wanted
+    return next((each.name for each in serving if each.single_steps), LAST.name)
+
+
+def _serving(device: torch.device) -> list[Emitter]:
+    """Emitters that may run cores on a device, without the interpreter."""
+    return [each for each in _emitters.values() if each is not LAST and each.refusal(device) is None]
 
 
 def _others() -> list[str]:

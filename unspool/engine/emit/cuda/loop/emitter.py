@@ -1,9 +1,8 @@
-"""The CUDA loop emitter: a core as one kernel that runs all steps of a chunk. It serves only where it is asked for."""
+"""The CUDA loop emitter: a core as one kernel that runs all steps of a chunk."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Hashable
 from functools import cache
 from itertools import chain
@@ -52,15 +51,14 @@ class CudaLoops(Emitter):
     instead = Graphs.name
     counts_on_device = True
     runs_at_once = True
+    single_steps = False  # a launch takes as long as several of a graph's
     tiling: Tiling | None = None
     """How cores are divided; by cost if None."""
 
     def refusal(self, device: torch.device) -> Reason | None:
-        """It needs a GPU, and has not been measured on one: it has to be asked for by name."""
+        """It needs a GPU."""
         if device.type != "cuda":
             return Reason(Code.OTHER_DEVICE, f"it needs a GPU, and the tensors are on {device.type}")
-        if os.environ.get("UNSPOOL_EMIT") != self.name:
-            return Reason(Code.ASKED, f"it has not been measured yet; UNSPOOL_EMIT={self.name} asks for it")
         return None
 
     def cost(self, core: Core) -> float:
