@@ -107,13 +107,32 @@ def _var_mean(row: Row, instruction: Instruction) -> list[Ref]:
     ref, result = _floating(row, instruction)
     dims = dims_of(instruction)
     name, dtype = result.name if result.name != "_" else instruction.results[-1].name, ref.buffer.dtype
+    correction = instruction.options.get("correction", 1)
+    count = max(_count(ref, dims) - (1 if correction is None else correction), 0)
+    if row.one_pass and dtype != torch.float64:
+        return _var_mean_at_once(row, name, ref, dims, count)
     mean = _wide_mean(row, f"{name}_mean", ref, dims)
     square = row.compute(f"{name}_square", "({0} - {1}) * ({0} - {1})", mean.buffer.dtype, ref.shape, ref, mean)
     squares = row.fold(f"{name}_squares", "sum", square, dims)
-    correction = instruction.options.get("correction", 1)
-    count = max(_count(ref, dims) - (1 if correction is None else correction), 0)
     variance = _share(row, f"{name}_wide", squares, count)
     return [row.narrowed(name, variance, dtype), row.narrowed(f"{name}_mean", mean, dtype)]
+
+
+def _var_mean_at_once(row: Row, name: str, ref: Ref, dims: Sequence[int], count: float) -> list[Ref]:
+    """From the sums of numbers and of squares: float64 has the digits that the difference of these loses of float32.
+
+    What is left of equal numbers is rounding, less than 2^-48 of the squares, and is zero.
+    """
+    dtype = torch.float64
+    wide = row.compute(f"{name}_each", "{0}", dtype, ref.shape, ref)
+    total = row.fold(f"{name}_sum", "sum", wide, dims)
+    square = row.compute(f"{name}_square", "{0} * {0}", dtype, ref.shape, wide)
+    squares = row.fold(f"{name}_squares", "sum", square, dims)
+    mean = _share(row, f"{name}_mean", total, _count(ref, dims))
+    left = row.compute(f"{name}_left", "{0} - {1} * {2}", dtype, total.shape, squares, total, mean)
+    rest = row.compute(f"{name}_rest", "({0} < {1} * 0x1p-48 ? 0 : {0})", dtype, total.shape, left, squares)
+    variance = _share(row, f"{name}_wide", rest, count)
+    return [row.narrowed(name, variance, ref.buffer.dtype), row.narrowed(f"{name}_mean", mean, ref.buffer.dtype)]
 
 
 def _var(row: Row, instruction: Instruction) -> Ref:

@@ -30,12 +30,18 @@ class Row:
         instructions: what will be lowered.
         outputs: what is needed of it.
         rounds: whether halves are rounded after every operation.
+        one_pass: whether folds are not to wait for others' results, where that is exact enough.
     """
 
     def __init__(
-        self, instructions: Sequence[Instruction], outputs: Sequence[Value | None], *, rounds: bool = False
+        self,
+        instructions: Sequence[Instruction],
+        outputs: Sequence[Value | None],
+        *,
+        rounds: bool = False,
+        one_pass: bool = False,
     ) -> None:
-        self.rounds = rounds
+        self.rounds, self.one_pass = rounds, one_pass
         self.statements: list[Statement] = []
         self._refs: dict[Value, Ref] = {}
         self._names: Counter[str] = Counter()

@@ -51,7 +51,7 @@ def lower(core: Core, *, rounds: bool = False) -> Lowered:
     """
     if any(is_added_up(each) for each in core.instructions):
         raise CannotEmitError("a sum over rows in the middle of the loop")
-    row = Row(core.instructions, (*core.new_carried, *core.emitted), rounds=rounds)
+    row = Row(core.instructions, (*core.new_carried, *core.emitted), rounds=rounds, one_pass=True)
     groups = {Place.CARRIED: core.carried, Place.STREAMED: core.streamed, Place.SHARED: core.shared}
     given = {place: [row.give(value, place, k) for k, value in enumerate(group)] for place, group in groups.items()}
     for each in core.instructions:

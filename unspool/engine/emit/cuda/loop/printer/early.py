@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from textwrap import indent
 
-from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.places import Places
 from unspool.engine.emit.stages.strided import Buffer, Ref
 from unspool.engine.emit.text.spelling import TYPES
@@ -52,21 +50,16 @@ class Early:
         """Notes down where in its row the loop posts a word."""
         self._posted[f"{self._places.words(buffer)} + ((start + row) * {buffer.size} + {place})"] = None
 
-    def text(self, turns: int, share: Sequence[int], unit: str, place_of: Callable[[Ref], str]) -> str:
+    def text(self, turns: int, own: str, place_of: Callable[[Ref], str]) -> str:
         """Both functions.
 
         Args:
             turns: how many elements a thread has.
-            share: the sizes of the loop's dimensions in one block.
-            unit: the line that says which unit an element belongs to.
+            own: the lines that say which element of which row a turn is.
             place_of: the text of where an element is in its row.
         """
         if not self._refs:
             return ""
-        count = math.prod(share)
-        own = "const int item = turn * THREADS + unspool::thread();\n"
-        own += f"const int own = item < rows * {count} ? item : 0, row = own / {count};\n"
-        own += index_lines(share, f"own % {count}") + unit
         names = reads = fetches = ""
         for name, ref in self._refs.items():
             buffer = ref.root().buffer

@@ -13,6 +13,7 @@ from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.printer.alone import AloneText
 from unspool.engine.emit.cuda.loop.printer.filters import filters_text
+from unspool.engine.emit.cuda.loop.printer.folding import FoldText
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
@@ -194,9 +195,11 @@ class KernelText:
         return early, readers, text + next_step
 
     def _printer(self, loop: Loop, number: int) -> LoopText:
-        alone = not isinstance(loop.statements[0], Compute | Reduce)
-        how = AloneText if alone else VectorText if self.widths[loop] > 1 else LoopText
-        return how(self.places, loop, number)
+        if not isinstance(loop.statements[0], Compute | Reduce):
+            return AloneText(self.places, loop, number)
+        if any(isinstance(each, Reduce) for each in loop.statements):
+            return FoldText(self.places, loop, number)
+        return (VectorText if self.widths[loop] > 1 else LoopText)(self.places, loop, number)
 
     def _now(self, product: Product) -> str:
         kind, name = TYPES[sum_type(product)], product.target.buffer.name

@@ -18,9 +18,9 @@ from unspool.engine.emit.cuda.loop.tiles import columns
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import HALVES
 from unspool.engine.emit.stages.passes import Loop
-from unspool.engine.emit.stages.statements import Compute, Reduce
+from unspool.engine.emit.stages.statements import Compute, InLoop
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
-from unspool.engine.emit.text.elements import FOLDS, SIGNS, Registers, comment, index_text
+from unspool.engine.emit.text.elements import Registers, comment, index_text
 from unspool.engine.emit.text.spelling import (
     COMPUTED,
     TYPES,
@@ -29,7 +29,6 @@ from unspool.engine.emit.text.spelling import (
     literal,
     loaded,
     rounded,
-    start_of_fold,
 )
 
 LANES = 32
@@ -65,8 +64,7 @@ class LoopText:
 
     def text(self) -> str:
         """The loop and what is in it."""
-        folds = [each for each in self.loop.statements if isinstance(each, Reduce)]
-        return self._folding(folds) if folds else self._pointwise()
+        return self._pointwise()
 
     @property
     def share(self) -> tuple[int, ...]:
@@ -102,76 +100,22 @@ class LoopText:
     @property
     def _turns(self) -> int:
         """How many elements a thread has, if these are few: what it needs of memory is then read before it waits."""
-        if any(isinstance(each, Reduce) for each in self.loop.statements):
-            return 0
         turns = -(-self.places.tiling.rows * math.prod(self.share) // (LANES * self.places.tiling.warps))
         return turns if turns <= MOST_TURNS else 0
 
     def early_text(self) -> str:
         """Functions that read what the loop needs of streamed values, or bring it nearer."""
-        return self.early.text(self._turns, self.share, self._unit_line(), self._everywhere)
-
-    def _folding(self, folds: Sequence[Reduce]) -> str:
-        self._meets = True
-        kept, folded = self.share[: self.mapped.kept], self.share[self.mapped.kept :]
-        count, terms = math.prod(kept), math.prod(folded)
-        over_units = any(self.places.division.posts(self.loop, each) for each in folds)
-        lanes = LANES if over_units else min(LANES, 1 << (terms - 1).bit_length())
-        body = "".join(self._lines()) + self._stored()
-        starts, ends = "".join(map(self._start, folds)), "".join(self._end(each, lanes, count) for each in folds)
-        head = f"for (int begin = 0; begin < step.rows * {count}; begin += THREADS / {lanes}) {{\n"
-        own = f"const int item = begin + unspool::thread() / {lanes}, lane = unspool::thread() % {lanes};\n"
-        own += f"const bool here = item < step.rows * {count};\n"
-        own += f"const int own = here ? item : 0, r = own / {count}, row = r;\n"
-        own += index_lines(kept, f"own % {count}")
-        inner = f"for (int at = 0; at < {terms}; at += {lanes}) {{\n"
-        lines = f"const bool there = here && at + lane < {terms};\n"
-        lines += f"const int term = at + lane < {terms} ? at + lane : {terms - 1};\n"
-        lines += index_lines(folded, "term", len(kept))
-        unit = self._unit_line()
-        inside = unit if self.mapped.unit is not None and self.mapped.unit >= self.mapped.kept else ""
-        outside = "" if inside else unit
-        inner += indent(lines + inside + body, "  ") + "}\n"
-        pointers = "".join(self.pointers.values())
-        return head + indent(own + outside + pointers + starts + inner + ends, "  ") + "}\n"
+        count = math.prod(self.share)
+        own = "const int item = turn * THREADS + unspool::thread();\n"
+        own += f"const int own = item < rows * {count} ? item : 0, row = own / {count};\n"
+        own += index_lines(self.share, f"own % {count}")
+        return self.early.text(self._turns, own + self._unit_line(), self._everywhere)
 
     def _unit_line(self) -> str:
         mapped = self.mapped
         if mapped.unit is None or self._units is None:
             return ""
         return f"const int unit = tile * {self._units.each} + i{mapped.unit};\n"
-
-    def _start(self, each: Reduce) -> str:
-        """The variables that a fold goes on in."""
-        dtype, name = each.target.buffer.dtype, each.target.buffer.name
-        if not each.fold.startswith("arg"):
-            return f"{COMPUTED[dtype]} {name}_fold = {start_of_fold(each.fold, dtype)};\n"
-        own = each.argument.buffer.dtype
-        best = start_of_fold(each.fold.removeprefix("arg"), own)
-        return f"{COMPUTED[dtype]} {name}_fold = 0;\n{COMPUTED[own]} {name}_best = {best};\n"
-
-    def _end(self, each: Reduce, lanes: int, count: int) -> str:
-        """What lanes, and blocks, have found meets."""
-        name, kind = each.target.buffer.name, COMPUTED[each.target.buffer.dtype]
-        if each.fold.startswith("arg"):
-            own = COMPUTED[each.argument.buffer.dtype]
-            better = f"[]({own} x, {own} y) {{ return unspool::{FOLDS[each.fold]}(x, y); }}"
-            text = f"{name}_fold = unspool::fold_places<{lanes}>({name}_best, {name}_fold, {better});\n"
-        else:
-            text = f"{name}_fold = unspool::fold<unspool::{each.fold.title()}, {lanes}>({name}_fold);\n"
-        if self._units is not None and self.places.division.posts(self.loop, each):
-            words, all_ = self.places.fold_words(each)
-            tiles = self._units.tiles
-            text += f"{kind}* const {name}_at = {words} + ((step.start + row) * {all_} + own % {count}) * {tiles};\n"
-            text += f"unspool::post({name}_at + tile, {name}_fold, here && lane == 0);\n"
-            text += f"{name}_fold = {start_of_fold(each.fold, each.target.buffer.dtype)};\n"
-            text += f"for (int other = 0; other < {tiles}; other += {lanes}) {{\n"
-            text += f"  const int from = other + lane < {tiles} ? other + lane : {tiles - 1};\n"
-            text += f'  const {kind} found = unspool::posted({name}_at + from, chunk, "{name}");\n'
-            text += f"  if (other + lane < {tiles}) {name}_fold = "
-            text += f"unspool::{each.fold.title()}::meet({name}_fold, found);\n}}\n"
-            text += f"{name}_fold = unspool::fold<unspool::{each.fold.title()}, {lanes}>({name}_fold);\n"
-        return text + self._write(each.target, f"{name}_fold", "here && lane == 0", self.mapped.kept) + self._stored()
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
@@ -181,23 +125,12 @@ class LoopText:
             if each.source and each.source != source:
                 source = each.source
                 yield comment(source)
-            if isinstance(each, Reduce):
-                yield from self._folded(each)
-            elif isinstance(each, Compute):
-                yield from self._computed(each)
+            yield from self._statement(each)
 
-    def _folded(self, each: Reduce) -> Iterator[str]:
-        name, argument = each.target.buffer.name, each.argument
-        own, value = f"{name}_fold", f"{name}_term"
-        yield f"const {COMPUTED[argument.buffer.dtype]} {value} = {self.read(argument)};\n"
-        if each.fold in SIGNS:
-            yield f"if (there) {own} {SIGNS[each.fold]} {value};\n"
-        elif each.fold.startswith("arg"):
-            best = f"{name}_best"
-            yield f"if (there && unspool::{FOLDS[each.fold]}({value}, {best})) {{\n"
-            yield f"  {own} = term;\n  {best} = {value};\n}}\n"
-        else:
-            yield f"if (there) {own} = unspool::{FOLDS[each.fold]}({own}, {value});\n"
+    def _statement(self, each: InLoop) -> Iterator[str]:
+        """Its lines."""
+        if isinstance(each, Compute):
+            yield from self._computed(each)
 
     def _computed(self, each: Compute) -> Iterator[str]:
         if each.adds:

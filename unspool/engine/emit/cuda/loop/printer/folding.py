@@ -1,0 +1,158 @@
+"""Prints a loop that folds elements of a row: lanes of a warp meet, and then blocks, where these divide the row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from textwrap import indent
+
+from unspool.engine.emit.cuda.loop.printer.indices import index_lines
+from unspool.engine.emit.cuda.loop.printer.loops import LANES, MOST_TURNS, LoopText
+from unspool.engine.emit.cuda.loop.printer.places import Places
+from unspool.engine.emit.stages.passes import Loop
+from unspool.engine.emit.stages.statements import InLoop, Reduce
+from unspool.engine.emit.text.elements import FOLDS, SIGNS
+from unspool.engine.emit.text.spelling import COMPUTED, start_of_fold
+
+
+class FoldText(LoopText):
+    """Prints one loop of a pass in which elements are folded.
+
+    Args:
+        places: where its values are.
+        loop: the loop.
+        number: which one of a step's.
+    """
+
+    def __init__(self, places: Places, loop: Loop, number: int = 0) -> None:
+        super().__init__(places, loop, number)
+        self._meets = True
+        self._folds = [each for each in loop.statements if isinstance(each, Reduce)]
+        self._kept, self._folded = self.share[: self.mapped.kept], self.share[self.mapped.kept :]
+        self._count, self._terms = math.prod(self._kept), math.prod(self._folded)
+        over_units = any(places.division.posts(loop, each) for each in self._folds)
+        self._lanes = LANES if over_units else min(LANES, 1 << (self._terms - 1).bit_length())
+        self._lane = f"const int lane = unspool::thread() % {self._lanes};\n"
+        self._rounds = -(-self._terms // self._lanes)
+        """How many terms of a fold a lane has."""
+
+    def text(self) -> str:
+        """The loop and what is in it."""
+        body = "".join(self._lines()) + self._stored()
+        starts, ends = "".join(map(self._start, self._folds)), self._ends()
+        inside = self.mapped.unit is not None and self.mapped.unit >= self.mapped.kept
+        unit, each = self._unit_line(), f"THREADS / {self._lanes}"
+        if self._turns:
+            head = f"#pragma unroll\nfor (int pass = 0; pass < {self._turns // self._rounds}; pass++) {{\n"
+            item = f"pass * ({each})"
+            inner = f"#pragma unroll\nfor (int at = 0; at < {self._rounds}; at++) {{\n"
+            lines = f"const int turn = pass * {self._rounds} + at;\n"
+        else:
+            head = f"for (int begin = 0; begin < step.rows * {self._count}; begin += {each}) {{\n"
+            item, lines = "begin", ""
+            inner = f"for (int at = 0; at < {self._rounds}; at++) {{\n"
+        own = (
+            f"const int item = {item} + unspool::thread() / {self._lanes}, lane = unspool::thread() % {self._lanes};\n"
+        )
+        own += f"const bool here = item < step.rows * {self._count};\n"
+        own += f"const int own = here ? item : 0, r = own / {self._count}, row = r;\n"
+        own += index_lines(self._kept, f"own % {self._count}")
+        lines += f"const bool there = here && at * {self._lanes} + lane < {self._terms};\n{self._term('at')}"
+        inner += indent(lines + (unit if inside else "") + body, "  ") + "}\n"
+        outer = own + ("" if inside else unit) + "".join(self.pointers.values())
+        return head + indent(outer + starts + inner + ends, "  ") + "}\n"
+
+    @property
+    def _turns(self) -> int:
+        """How many elements a thread has, if these are few."""
+        at_once = LANES * self.places.tiling.warps // self._lanes
+        turns = -(-self.places.tiling.rows * self._count // at_once) * self._rounds
+        return turns if turns <= MOST_TURNS else 0
+
+    def early_text(self) -> str:
+        """Functions that read what the loop needs of streamed values, or bring it nearer."""
+        own = (
+            f"const int item = turn / {self._rounds} * (THREADS / {self._lanes}) + unspool::thread() / {self._lanes};\n"
+        )
+        own += f"const int lane = unspool::thread() % {self._lanes};\n"
+        own += f"const int own = item < rows * {self._count} ? item : 0, row = own / {self._count};\n"
+        own += index_lines(self._kept, f"own % {self._count}") + self._term(f"turn % {self._rounds}")
+        return self.early.text(self._turns, own + self._unit_line(), self._everywhere)
+
+    def _term(self, at: str) -> str:
+        """Lines that say which term a lane has."""
+        place = f"{at} * {self._lanes} + lane"
+        line = f"const int term = {place} < {self._terms} ? {place} : {self._terms - 1};\n"
+        return line + index_lines(self._folded, "term", len(self._kept))
+
+    # -- folds ---------------------------------------------------------------------------------------------------------
+
+    def _statement(self, each: InLoop) -> Iterator[str]:
+        if isinstance(each, Reduce):
+            yield from self._folded_in(each)
+        else:
+            yield from super()._statement(each)
+
+    def _folded_in(self, each: Reduce) -> Iterator[str]:
+        """Takes a term into a lane's fold."""
+        name, argument = each.target.buffer.name, each.argument
+        own, value = f"{name}_fold", f"{name}_term"
+        yield f"const {COMPUTED[argument.buffer.dtype]} {value} = {self.read(argument)};\n"
+        if each.fold in SIGNS:
+            yield f"if (there) {own} {SIGNS[each.fold]} {value};\n"
+        elif each.fold.startswith("arg"):
+            best = f"{name}_best"
+            yield f"if (there && unspool::{FOLDS[each.fold]}({value}, {best})) {{\n"
+            yield f"  {own} = term;\n  {best} = {value};\n}}\n"
+        else:
+            yield f"if (there) {own} = unspool::{FOLDS[each.fold]}({own}, {value});\n"
+
+    def _start(self, each: Reduce) -> str:
+        """The variables that a fold goes on in."""
+        dtype, name = each.target.buffer.dtype, each.target.buffer.name
+        if not each.fold.startswith("arg"):
+            return f"{COMPUTED[dtype]} {name}_fold = {start_of_fold(each.fold, dtype)};\n"
+        own = each.argument.buffer.dtype
+        best = start_of_fold(each.fold.removeprefix("arg"), own)
+        return f"{COMPUTED[dtype]} {name}_fold = 0;\n{COMPUTED[own]} {name}_best = {best};\n"
+
+    def _ends(self) -> str:
+        """What lanes, and blocks, have found meets: everything is posted before anything is waited for."""
+        posted = [each for each in self._folds if self._crosses(each)]
+        text = "".join(map(self._lanes_meet, self._folds)) + "".join(map(self._posting, posted))
+        text += "".join(map(self._waiting, posted))
+        for each in self._folds:
+            text += self._write(each.target, f"{each.target.buffer.name}_fold", "here && lane == 0", self.mapped.kept)
+        return text + self._stored()
+
+    def _crosses(self, each: Reduce) -> bool:
+        return self._units is not None and self.places.division.posts(self.loop, each)
+
+    def _lanes_meet(self, each: Reduce) -> str:
+        name = each.target.buffer.name
+        if not each.fold.startswith("arg"):
+            return f"{name}_fold = unspool::fold<unspool::{each.fold.title()}, {self._lanes}>({name}_fold);\n"
+        own = COMPUTED[each.argument.buffer.dtype]
+        better = f"[]({own} x, {own} y) {{ return unspool::{FOLDS[each.fold]}(x, y); }}"
+        return f"{name}_fold = unspool::fold_places<{self._lanes}>({name}_best, {name}_fold, {better});\n"
+
+    def _posting(self, each: Reduce) -> str:
+        """Hands on what a block has folded."""
+        assert self._units is not None
+        name, kind = each.target.buffer.name, COMPUTED[each.target.buffer.dtype]
+        words, count = self.places.fold_words(each)
+        place = f"((step.start + row) * {count} + own % {count}) * {self._units.tiles}"
+        text = f"{kind}* const {name}_at = {words} + {place};\n"
+        return text + f"unspool::post({name}_at + tile, {name}_fold, here && lane == 0);\n"
+
+    def _waiting(self, each: Reduce) -> str:
+        """Folds what all blocks have handed on, in their order."""
+        assert self._units is not None
+        name, kind, tiles = each.target.buffer.name, COMPUTED[each.target.buffer.dtype], self._units.tiles
+        how = f"unspool::{each.fold.title()}"
+        text = f"{name}_fold = {start_of_fold(each.fold, each.target.buffer.dtype)};\n"
+        text += f"for (int other = 0; other < {tiles}; other += {self._lanes}) {{\n"
+        text += f"  const int from = other + lane < {tiles} ? other + lane : {tiles - 1};\n"
+        text += f'  const {kind} found = unspool::posted({name}_at + from, chunk, "{name}");\n'
+        text += f"  if (other + lane < {tiles}) {name}_fold = {how}::meet({name}_fold, found);\n}}\n"
+        return text + f"{name}_fold = unspool::fold<{how}, {self._lanes}>({name}_fold);\n"
