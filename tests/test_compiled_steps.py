@@ -316,6 +316,7 @@ def test_a_maximum_is_found_again_where_one_phase_is_compiled_and_the_other_is_n
     # Undone after the test: cells of the same making share a plan, and two of the policies its phases.
     monkeypatch.setitem(forward._failed, compiled, Reason(Code.ASKED, "the test says so"))
     monkeypatch.setattr(forward, "_chosen", {})
+    monkeypatch.setattr(forward, "_latest", None)
     assert forward.parts(call.layout.mean_rows, None).emitter is not compiled
 
     def run(cell: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:

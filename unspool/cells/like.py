@@ -82,7 +82,7 @@ def zero_state_of(cell: Any, batch_size: Any, dtype: torch.dtype, device: Any) -
 def _is_ours(cell: Any, method: str) -> bool:
     """Whether a method is one of this room, which is told its device: to set one costs more than a state of zeros."""
     own = getattr(cell.__class__, method, None)
-    of_this_room = getattr(own, "__module__", "").startswith("unspool.cells.")
+    of_this_room = str(getattr(own, "__module__", None)).startswith("unspool.cells.")
     return of_this_room and method not in getattr(cell, "__dict__", ())
 
 
