@@ -21,9 +21,10 @@ from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.parts import Parts
 from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
-from unspool.engine.memory.policies import default_memory
+from unspool.engine.memory.policies import Keep, Memory, default_memory
 from unspool.engine.plans.cache import plan_of
 from unspool.engine.plans.fast_path import Ready
+from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason
 from unspool.engine.request import Options, Request
 from unspool.engine.trace.gradient_reach import bits
@@ -169,6 +170,8 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
     if request.lengths is None and request.counts is None and (call := _call_again(request, ready, how)) is not None:
         return call, tensors
 
+    swap = options.swap_memory and device.type == "cuda"
+
     def call_on(layout: Layout) -> Call:
         ends = plan.reach.results(layout, bits(each.requires_grad for each in tensors)) if ready.adjoint else 0
         adjoint = bool(ends)  # all results may be detached
@@ -177,8 +180,8 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
             layout,
             steps,
             options.parallel_iterations or _default_chunk(layout),
-            (options.memory or default_memory(device)) if adjoint else None,
-            options.swap_memory and device.type == "cuda",
+            (options.memory or _default_policy(plan, layout, swap=swap)) if adjoint else None,
+            swap,
             emitter,
             ready.constants,
             _replay(request, ready, layout, steps) if adjoint else None,
@@ -195,6 +198,13 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
     if request.lengths is None and request.counts is None and len(ready.calls) < MOST_CALLS:
         ready.calls[steps, batch_size] = how, call.start(), call._replace(constants={}, replay=None)
     return call, tensors
+
+
+def _default_policy(plan: Plan, layout: Layout, *, swap: bool) -> Memory:
+    """What is kept if nobody says so; who swaps has little room."""
+    if layout.device.type != "cuda" or swap:
+        return default_memory(layout.device)
+    return default_memory(layout.device, Keep().usage(plan, layout).total)
 
 
 def _call_again(request: Request, ready: Ready, how: tuple[Any, ...]) -> Call | None:

@@ -56,7 +56,7 @@ def dynamic_rnn(
         time_major: whether inputs and outputs are `[time, batch, ...]`, which saves two transpositions.
         scope: a name for profiler ranges, "rnn" by default; give the same name to `tf_variables`.
         memory: what is kept for backward: `Keep()` states and products, `Recompute()` from the states, or
-            `Checkpoint(every=N)`. By default `Keep()` on a CPU and `Recompute()` on a GPU. It never changes the result.
+            `Checkpoint(every=N)`. By default `Keep()`, on a GPU where that is little. It never changes the result.
 
     Returns:
         The outputs, in the structure of `cell.output_size`, each `[batch, time] + size`, and the final state. Where the

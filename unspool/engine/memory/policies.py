@@ -9,7 +9,8 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -176,6 +177,23 @@ def check_memory(memory: Any) -> None:
         raise TypeError(f"memory must be Keep(), Recompute(), Checkpoint(every=N) or None, but is {memory!r}{hint}")
 
 
-def default_memory(device: torch.device) -> Memory:
-    """What a loop keeps unless it is told: on a GPU products are cheap and memory is not."""
-    return Recompute() if device.type == "cuda" else Keep()
+KEPT_PART = 64
+"""What `Keep()` may take of a GPU's memory, as a part of it, before it is not what a loop does by itself."""
+
+
+def default_memory(device: torch.device, kept: float | None = None) -> Memory:
+    """What a loop keeps unless it is told: everything, unless that would be a large part of a GPU's memory.
+
+    Args:
+        device: where it runs.
+        kept: the bytes that `Keep()` would keep, if they are known.
+    """
+    if device.type != "cuda":
+        return Keep()
+    return Keep() if kept is not None and kept * KEPT_PART <= device_bytes(device) else Recompute()
+
+
+@cache
+def device_bytes(device: torch.device) -> int:
+    """The memory of a GPU."""
+    return int(cast(Any, torch.cuda).get_device_properties(device).total_memory)

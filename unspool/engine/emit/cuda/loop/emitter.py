@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import fx
@@ -16,6 +15,7 @@ from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
 from unspool.engine.emit.stages.lowering import decides
 from unspool.engine.ir.core import Core, lower_core
 from unspool.engine.ir.program import lower_part
+from unspool.engine.memory.policies import device_bytes
 from unspool.engine.partition.split import Split
 from unspool.engine.reasons import Code, Reason
 from unspool.engine.rows.labels import Label
@@ -73,7 +73,7 @@ class CudaLoops(Emitter):
 
     def chunk_bytes(self, device: torch.device) -> int:
         """A part of the device's memory."""
-        return chunk_room(_memory_of(device))
+        return chunk_room(device_bytes(device) if device.type == "cuda" else 0)
 
     def variant(self, load: Load) -> Hashable:
         """About how many rows a step has."""
@@ -95,8 +95,3 @@ class CudaLoops(Emitter):
         loop = CudaLoop(core, machine, self.tiling, rows=cast(int, variant), rounds=rounds)
         before, after = (fuse_part(part, machine, loop.beside, rounds=rounds) for part in parts)
         return Emitted(split, loop, before, after)
-
-
-@cache
-def _memory_of(device: torch.device) -> int:
-    return cast(Any, torch.cuda).get_device_properties(device).total_memory if device.type == "cuda" else 0
