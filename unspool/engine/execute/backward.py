@@ -63,7 +63,8 @@ class Backward:
             weights = call.weights(self._operands)
             bound = self._adjoint.begin(weights, layout.mean_rows, call.emitter)
             carried = self._last_gradients()
-            owned = all(self._d_final[k] is None for k in self._schedule.carried)  # zeros, made a line above
+            # Zeros, made a line above; on a GPU leaves that are alike have the same.
+            owned = layout.device.type == "cpu" and all(self._d_final[k] is None for k in self._schedule.carried)
             for begin, end, residuals in self._chunks(weights):
                 counts = layout.counts_of(begin, end)
                 running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
@@ -83,8 +84,18 @@ class Backward:
     def _last_gradients(self) -> list[Tensor]:
         """What the adjoint carries into the last step: gradients of the final state, and row buffers that it reads."""
         layout, schedule, state = self._call.layout, self._schedule, self._operands.carried
+        shared: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
+
+        def zeros(leaf: Tensor) -> Tensor:
+            if layout.device.type == "cpu":
+                return torch.zeros_like(leaf)
+            kind = leaf.shape, leaf.dtype
+            if kind not in shared:
+                shared[kind] = torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device)
+            return shared[kind]
+
         gradients = ((self._d_final[k], state[k]) for k in schedule.carried)
-        carried = [torch.zeros_like(leaf) if d is None else layout.sort(d) for d, leaf in gradients]
+        carried = [zeros(leaf) if d is None else layout.sort(d) for d, leaf in gradients]
         return carried + [self._first[node] for node in schedule.constant]
 
     def _known(self, residuals: Values, begin: int, end: int) -> Values:

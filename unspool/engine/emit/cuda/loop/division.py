@@ -82,6 +82,7 @@ class Division:
         """What has words, in the order in which these are needed."""
         self.added = {each.target.buffer: each for each in lowered.products}
         self._whole: set[Buffer] = set()
+        self._reads: dict[Loop, Sequence[Ref]] = {}
         if units is not None:
             for product in lowered.products:
                 self._divide_product(product, units)
@@ -136,8 +137,13 @@ class Division:
         mapped = self.mapped[loop]
         return isinstance(statement, Reduce) and mapped.unit is not None and mapped.unit >= mapped.kept
 
-    def reads(self, loop: Loop) -> Iterator[Ref]:
+    def reads(self, loop: Loop) -> Sequence[Ref]:
         """What a loop reads of memory: not what it has just computed."""
+        if loop not in self._reads:
+            self._reads[loop] = list(self._find_reads(loop))
+        return self._reads[loop]
+
+    def _find_reads(self, loop: Loop) -> Iterator[Ref]:
         made: list[Ref] = []
         for each in loop.statements:
             for ref in each.reads():

@@ -54,6 +54,7 @@ class CudaLoop:
         self._lowered = lower(core, rounds=rounds)
         self._texts: dict[tuple[Tiling, bool], KernelText] = {}
         self._kernels: dict[tuple[Limits, bool], Kernel] = {}
+        self._tilings: dict[Limits, Sequence[Tiling]] = {}
         self._lock = threading.Lock()
         self._latest: tuple[Limits, Kernel] | None = None
         """What ran last, and what the machine had: it seldom changes."""
@@ -136,8 +137,7 @@ class CudaLoop:
             CannotEmitError: if it can of none, or there is no compiler.
         """
         refusals: list[CannotEmitError] = []
-        options = [self._tiling] if self._tiling else tilings(self._lowered, self._rows, self._machine.limits())
-        for tiling in options:
+        for tiling in self._options(self._machine.limits()):
             try:
                 return make(tiling)
             except CannotEmitError as error:
@@ -145,6 +145,14 @@ class CudaLoop:
                     raise
                 refusals.append(error)
         raise refusals[-1]
+
+    def _options(self, limits: Limits) -> Sequence[Tiling]:
+        """Tilings, the cheapest first."""
+        if self._tiling is not None:
+            return [self._tiling]
+        if limits not in self._tilings:
+            self._tilings[limits] = tilings(self._lowered, self._rows, limits)
+        return self._tilings[limits]
 
     def complain(self) -> None:
         """Raises what a launch has reported by now.

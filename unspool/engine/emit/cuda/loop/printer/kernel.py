@@ -29,7 +29,7 @@ from unspool.engine.emit.text.spelling import TYPES
 NATIVE = Path(__file__).parents[1] / "native"
 NATIVES = ("halves.h", "vectors.h", "steps.h", "folds.h", "products.h", "convolutions.h")
 SYNC = "unspool::sync_block();\n"
-NEAR_BYTES = 24 << 20
+NEAR_BYTES = 40 << 20
 """What a chunk may take so that it stays in a device's cache meanwhile."""
 
 
