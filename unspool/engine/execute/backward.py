@@ -48,7 +48,16 @@ class Backward:
         self._d_final: list[Tensor | None] = [*given, *(None for _ in traced.row_buffers)]
         carried = self._operands.carried
         self._first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, carried, strict=True)}
-        self._d_inputs = {node: call.space(node) for node in traced.d_inputs if node is not None}
+        # What the core does not write is as it is to be if all steps are one chunk, and their rows have not changed places.
+        one_chunk = (
+            call.chunks(0, layout.steps) == [(0, call.steps)] and not layout.scattered and not call.memory.reruns
+        )
+        written = self._adjoint.split.core.outputs
+        self._d_inputs: dict[fx.Node, Tensor | None] = {
+            node: None if one_chunk and node not in written else call.space(node)
+            for node in traced.d_inputs
+            if node is not None
+        }
         self._d_state: list[Tensor | None] = [None] * len(carried)
         self._outer = [each for each in schedule.outer if self._wanted.carried[each.state]]
         for each in self._outer:
@@ -68,7 +77,7 @@ class Backward:
             for begin, end, residuals in self._chunks(weights):
                 counts = layout.counts_of(begin, end)
                 running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
-                places = call.places(self._d_inputs, begin, end)
+                places = call.places({node: d for node, d in self._d_inputs.items() if d is not None}, begin, end)
                 known = self._known(residuals, begin, end)
                 rows = layout.running(begin, end)
                 steps = Steps(counts, reverse=True, into=places, owned=owned, scope=call.scope, running=rows)
@@ -118,8 +127,11 @@ class Backward:
             factors = [(values[column], values[line]) for column, line in each.factors]
             d_state[each.state] = add_outer(d_state[each.state], factors, layout, begin, end)
         for node, d in self._d_inputs.items():
-            if places.get(node) is not values[node]:
-                layout.put(d, begin, end, values[node])
+            own = values[node]
+            if d is None:
+                self._d_inputs[node] = own.reshape(*layout.shape(end), *own.shape[1:]).contiguous()
+            elif places.get(node) is not own:
+                layout.put(d, begin, end, own)
 
     def _results(self, totals: Values, carried: Sequence[Tensor]) -> list[Tensor | None]:
         traced, schedule, layout = self._call.plan.trace, self._schedule, self._call.layout
