@@ -48,10 +48,8 @@ class Backward:
         self._d_final: list[Tensor | None] = [*given, *(None for _ in traced.row_buffers)]
         carried = self._operands.carried
         self._first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, carried, strict=True)}
-        # What the core does not write is as it is to be if all steps are one chunk, and their rows have not changed places.
-        one_chunk = (
-            call.chunks(0, layout.steps) == [(0, call.steps)] and not layout.scattered and not call.memory.reruns
-        )
+        # Where all steps are one chunk, and no row has changed places, what is computed of them is as it is to be.
+        one_chunk = call.chunks(0, layout.steps) == [(0, call.steps)] and not (layout.scattered or call.memory.reruns)
         written = self._adjoint.split.core.outputs
         self._d_inputs: dict[fx.Node, Tensor | None] = {
             node: None if one_chunk and node not in written else call.space(node)
