@@ -41,7 +41,7 @@ gpu-test: $(READY)
 
 # ONLY="loop calls-fp16" for some of the parts; python -m benchmarks.cuda --help says more.
 gpu-bench: $(READY)
-	UNSPOOL_EMIT=cuda-loop $(BIN)/python -m benchmarks.cuda --json build/benchmarks $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m benchmarks.cuda --json build/benchmarks $(if $(ONLY),--only $(ONLY))
 
 soak: $(READY)
 	UNSPOOL_TESTS=soak $(PYTEST) -m "drawn or hypothesis"

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-W", "default")
@@ -53,9 +54,10 @@ class Stage:
     environment: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def loops(name: str, which: str, seconds: float, *before: str) -> Stage:
-    """Tests of kernels that run loops; `before` is the program that they run under."""
-    return Stage(name, (*before, *PYTEST, f"{DEVICE}::{which}"), seconds)
+def loops(name: str, which: str, seconds: float, *before: str, workers: int = 0) -> Stage:
+    """Tests of kernels that run loops, by so many workers; `before` is the program that they run under."""
+    beside = ("-n", str(workers)) if workers and find_spec("xdist") else ()
+    return Stage(name, (*before, *PYTEST, *beside, f"{DEVICE}::{which}"), seconds)
 
 
 def stages() -> list[Stage]:
@@ -66,6 +68,7 @@ def stages() -> list[Stage]:
         loops("whole rows", "TestWholeRows", 120),
         loops("two blocks", "TestTwoBlocks", 180),
         loops("cells", "TestCells", 600),
+        loops("drawn cells", "TestDrawn", 900, workers=10),
         loops("lengths", "TestLengths", 180),
         loops("at once", "TestAtOnce", 240),
         loops("many launches", "TestManyLaunches", 600),

@@ -23,8 +23,10 @@ from tests.comparison import (
     results,
     wanting_gradients,
 )
+from tests.drawn_cells import DrawnCell
+from tests.emitting import assert_equals_interpreter
 from tests.emulator.cells import MAKE, UNITS, problem
-from unspool import GRUCell, bidirectional_dynamic_rnn, dynamic_rnn, explain
+from unspool import Checkpoint, GRUCell, Keep, Recompute, bidirectional_dynamic_rnn, dynamic_rnn, explain
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.driver import Cuda
 from unspool.engine.emit.cuda.loop.emitter import CudaLoops
@@ -32,6 +34,7 @@ from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
 from unspool.engine.emit.protocol import Chunk
 from unspool.engine.execute.counts import Counts
+from unspool.engine.fallbacks import PerformanceWarning
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Value
 from unspool.engine.trace.graph import aten
@@ -167,6 +170,33 @@ class TestCells:
         for _ in range(10):
             again = found_by_kernels(own, dtype, LENGTHS, inputs, state)
             assert all(torch.equal(again[key], first[key]) for key in first)
+
+
+class TestDrawn:
+    """Cells that are drawn at random, under every policy: 500 of them."""
+
+    POLICIES = (Keep(), Recompute(), Checkpoint(every=2))
+
+    @pytest.mark.parametrize("batch", range(20))
+    def test_they_equal_the_plain_loop(self, batch: int) -> None:
+        for seed in range(25 * batch, 25 * batch + 25):
+            torch.manual_seed(seed)
+            own = DrawnCell(seed, operations=4 + seed % 7)
+            inputs = wanting_gradients([torch.randn(4, 3, *shape, dtype=torch.float64) for shape in own.input_shapes])
+            state = wanting_gradients([torch.randn(4, *shape, dtype=torch.float64) for shape in own.state_shapes])
+            expected = results(plain_loop, copy.deepcopy(own), torch.float64, [3, 0, 2, 1], inputs, state)
+
+            def loop(*told: Any, policy: Any = self.POLICIES[seed % 3]) -> Any:
+                return dynamic_rnn(*told, memory=policy)
+
+            given = on_device(inputs), on_device(state)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PerformanceWarning)  # of what has no compiled form
+                found = results(loop, own.cuda(), torch.float64, [3, 0, 2, 1], *given, on_host)
+            try:
+                assert_equals_interpreter({key: value.detach().cpu() for key, value in found.items()}, expected)
+            except AssertionError as error:
+                raise AssertionError(f"the cell of seed {seed}: {error}") from error
 
 
 class TestLengths:
