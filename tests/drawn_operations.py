@@ -393,7 +393,7 @@ def moved(draw: Draw, t: Tensor) -> Operation:
         lambda t: t.gather(axis, _apart(t, axis).argsort(axis)),
         lambda t: t.scatter_add(axis, _apart(t, axis).argsort(axis), torch.tanh(t)) / 2,
         lambda t: _apart(t, axis).max(axis).values,
-        lambda t: t.index_select(axis, places),
+        lambda t: t.index_select(axis, places.to(t.device)),
         lambda t: F.pad(t, (1, 0)),
         lambda t: F.pad(t, (-1, 2), value=0.5) if t.shape[-1] > 1 else t,
         lambda t: t.transpose(axis, -1)[..., ::2],
@@ -405,7 +405,7 @@ def moved(draw: Draw, t: Tensor) -> Operation:
 
 def _apart(t: Tensor, axis: int) -> Tensor:
     """No two numbers along an axis are equal: which of equals comes first is not defined."""
-    return (t.movedim(axis, -1) + torch.arange(t.shape[axis], dtype=t.dtype) / 97).movedim(-1, axis)
+    return (t.movedim(axis, -1) + torch.arange(t.shape[axis], dtype=t.dtype, device=t.device) / 97).movedim(-1, axis)
 
 
 def unknown(draw: Draw, t: Tensor) -> Operation:

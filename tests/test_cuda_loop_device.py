@@ -33,6 +33,7 @@ from unspool.engine.emit.cuda.loop.emitter import CudaLoops
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
 from unspool.engine.emit.protocol import Chunk
+from unspool.engine.execute import plain
 from unspool.engine.execute.counts import Counts
 from unspool.engine.fallbacks import PerformanceWarning
 from unspool.engine.ir.core import Core
@@ -72,6 +73,12 @@ def found_by_kernels(own: Any, dtype: torch.dtype, lengths: Any, inputs: Any, st
     """What the GPU computes, and every gradient, on the host."""
     found = results(engine_loop, own.cuda(), dtype, lengths, on_device(inputs), on_device(state), on_host)
     return {key: value.detach().cpu() for key, value in found.items()}
+
+
+def plain_on_device(cell: Any, inputs: Any, lengths: Tensor, state: Any, dtype: torch.dtype) -> tuple[Any, Any]:
+    """The plain loop on the GPU."""
+    outputs, final = plain.run(cell, map_structure(lambda leaf: leaf.transpose(0, 1), inputs), lengths, state, dtype)
+    return map_structure(lambda leaf: leaf.transpose(0, 1), outputs), final
 
 
 def in_float64(own: Any, lengths: Any, inputs: Any, state: Any) -> dict[str, Tensor]:
@@ -152,9 +159,8 @@ class TestCells:
         lengths = [7, 0, 3, 3, 1]
         expected = results(plain_loop, copy.deepcopy(own), dtype, lengths, inputs, state)
         if name in TORCHS:
-            given = on_device(inputs), on_device(state)
-            with torch.device("cuda"):
-                expected = results(plain_loop, copy.deepcopy(own).cuda(), dtype, lengths, *given, on_host)
+            given = torch.tensor(lengths).cuda(), on_device(inputs), on_device(state)
+            expected = results(plain_on_device, copy.deepcopy(own).cuda(), dtype, *given, on_host)
             expected = {key: value.detach().cpu() for key, value in expected.items()}
         assert explain(own.cuda(), on_device(inputs), None, on_device(state), dtype).emitter == "cuda-loop"
         assert_same(found_by_kernels(own, dtype, lengths, inputs, state), expected)
