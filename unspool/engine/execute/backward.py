@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx
 
 from unspool.engine.execute.call import Call
-from unspool.engine.execute.forward import beside, forward_chunk, no_autocast
+from unspool.engine.execute.forward import beside, first_rows, forward_chunk, no_autocast
 from unspool.engine.execute.parts import Steps, Values
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.partition.outer_products import add_outer
@@ -47,7 +47,9 @@ class Backward:
         given = gradients[len(traced.outputs) :]
         self._d_final: list[Tensor | None] = [*given, *(None for _ in traced.row_buffers)]
         carried = self._operands.carried
-        self._first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, carried, strict=True)}
+        read = {*schedule.from_outputs, *schedule.constant, *traced.row_buffers}
+        first = zip(traced.state, carried, strict=True)
+        self._first = {node: layout.sort(leaf) for node, leaf in first if node in read}
         self._d_inputs = {node: call.space(node) for node in traced.d_inputs if node is not None}
         self._d_state: list[Tensor | None] = [None] * len(carried)
         self._outer = [each for each in schedule.outer if self._wanted.carried[each.state]]
@@ -66,7 +68,7 @@ class Backward:
             owned = all(self._d_final[k] is None for k in self._schedule.carried)  # zeros, made a line above
             for begin, end, residuals in self._chunks(weights):
                 counts = layout.counts_of(begin, end)
-                running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
+                running = first_rows(carried, counts[0]) if layout.sorted else carried
                 places = call.places(self._d_inputs, begin, end)
                 known = self._known(residuals, begin, end)
                 rows = layout.running(begin, end)
@@ -90,7 +92,7 @@ class Backward:
     def _known(self, residuals: Values, begin: int, end: int) -> Values:
         """What the adjoint of some steps starts from."""
         layout, traced = self._call.layout, self._call.plan.trace
-        known = {node: layout.lend(rows, begin, end) for node, rows in residuals.items()}
+        known = dict(residuals)  # rows that have ended were lent others' values
         for node, leaf in zip(traced.inputs, self._operands.inputs, strict=True):
             known[node] = layout.take(leaf, begin, end)
         for node, number in self._schedule.from_outputs.items():
