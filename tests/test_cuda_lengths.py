@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from tests.comparison import assert_same, loss_of, plain_loop, results, shared
 from tests.emitting import interpreter
 from tests.emulator import emulated
 from tests.emulator.cells import UNITS, problem
-from unspool import Checkpoint, Recompute, cell, dynamic_rnn, tracers
+from unspool import Checkpoint, Keep, Recompute, cell, dynamic_rnn, tracers
 from unspool.engine import run
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.tiles import Tiling
@@ -47,6 +47,32 @@ class NoWaiting(TorchDispatchMode):
             raise WaitsError(str(func))
         if func is aten.index.Tensor and any(each is not None and each.dtype == torch.bool for each in args[1]):
             raise WaitsError(f"{func} by truths")
+        return func(*args, **(kwargs or {}))
+
+
+class Counted(TorchDispatchMode):
+    """Counts operations that compute something: no views, and no memory that nothing is written to."""
+
+    FREE = (
+        "view",
+        "t",
+        "transpose",
+        "expand",
+        "slice",
+        "select",
+        "unsqueeze",
+        "detach",
+        "unbind",
+        "empty",
+        "empty_like",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func.overloadpacket.__name__ not in self.FREE
         return func(*args, **(kwargs or {}))
 
 
@@ -142,6 +168,54 @@ def test_nothing_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
             found = train()
         assert emitter.emulated.launches == 4
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_lengths_cost_few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Around a kernel each of them takes as long as a step of it."""
+    monkeypatch.setattr(tracers, "DeviceContext", (tracers.DeviceContext, Counted))
+    own, inputs, state = problem("lstm", torch.float32)
+
+    def infer(lengths: Tensor | None) -> None:
+        with torch.no_grad():
+            dynamic_rnn(own, inputs, lengths, state, torch.float32)
+
+    def train(lengths: Tensor | None) -> None:
+        outputs, final = dynamic_rnn(own, inputs, lengths, state, torch.float32)
+        torch.autograd.grad([loss_of(outputs, final)], [inputs, *state, *own.parameters()])
+
+    def operations(call: Callable[[Tensor | None], None], lengths: Tensor | None) -> int:
+        call(lengths)  # planned, and compiled
+        with Counted() as counted:
+            call(lengths)
+        return counted.count
+
+    with emulated(tiling=DIVIDED):
+        lengths = torch.tensor([4, 0, 2])
+        assert operations(infer, lengths) - operations(infer, None) <= 13
+        assert operations(train, lengths) - operations(train, None) <= 26
+
+
+@pytest.mark.parametrize("memory", [Keep(), Recompute(), Checkpoint(every=2)])
+def test_what_backward_computes_is_not_computed_of_zeros(memory: Any) -> None:
+    """Nothing was written of rows that have ended, and zero has no logarithm."""
+
+    def grows(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        new = (h @ weight).log() + x.exp()
+        return new.log() @ weight, new
+
+    torch.manual_seed(0)
+    weight = (torch.rand(3, 3, dtype=torch.float64) + 1).requires_grad_()
+    own = cell(grows, state_size=3, output_size=3)
+    inputs, state = torch.rand(3, 5, 3, dtype=torch.float64) + 0.5, torch.rand(3, 3, dtype=torch.float64) + 0.5
+    sources = [weight, inputs.requires_grad_(), state.requires_grad_()]
+
+    def gradients(loop: Callable[..., Any]) -> Sequence[Tensor]:
+        return torch.autograd.grad(loss_of(*loop(own, inputs, [3, 0, 1], state, torch.float64)), sources)
+
+    expected = gradients(plain_loop)
+    with emulated(tiling=WHOLE):
+        for steps in (2, 5):
+            torch.testing.assert_close(gradients(by_lengths(memory=memory, parallel_iterations=steps)), expected)
 
 
 def test_the_modes_of_these_tests_see_who_waits() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from unspool.engine.execute.device_layout import DeviceLayout
 from unspool.engine.execute.layout import Layout
 
 CPU = torch.device("cpu")
@@ -212,3 +213,70 @@ def test_lengths_on_the_host_are_not_captured_in_a_cuda_graph(monkeypatch: pytes
     with pytest.raises(RuntimeError, match=r"sequence_length: .* cannot be captured .* expected them on cuda:0"):
         Layout.of(torch.tensor([1, 3]), 3, device)
     assert Layout.of(torch.tensor([2, 2]), 3, device).counts == (2, 2)
+
+
+# -- lengths that only a device knows ----------------------------------------------------------------------------------
+
+
+def lent_places(lengths: Sequence[int], start: int, stop: int) -> list[tuple[int, int]]:
+    """`places`, with all rows at every step: the longest one at the first step for those that have ended."""
+    rows = by_length(lengths)
+    return [(time, row) if time < lengths[row] else (start, rows[0]) for time in range(start, stop) for row in rows]
+
+
+@given(LENGTHS, FEATURES, st.sampled_from(["steps", "rows", "one step"]), st.data())
+def test_a_device_takes_all_rows(
+    lengths: list[int], features: tuple[int, ...], stored_by: str, data: st.DataObject
+) -> None:
+    layout = DeviceLayout(torch.tensor(lengths), STEPS, CPU)
+    leaf = time_major(len(lengths), features, stored_by_batch=stored_by == "rows")
+    leaf = leaf[:1].expand_as(leaf) if stored_by == "one step" else leaf
+    for _ in range(2):  # places are kept for the next chunk
+        start = data.draw(st.integers(0, STEPS - 1), label="start")
+        stop = data.draw(st.integers(start + 1, STEPS), label="stop")
+        places = lent_places(lengths, start, stop)
+        assert torch.equal(layout.take(leaf, start, stop), stacked([leaf[time, row] for time, row in places], features))
+        rows = by_length(lengths)
+        initial = -1 - numbered((len(lengths), *features))
+        own = leaf.contiguous()
+        before = [own[time - 1, row] if time else initial[row] for time, row in places]
+        assert torch.equal(layout.previous(own, layout.sort(initial), start, stop), stacked(before, features))
+        numbers = [(time - start) * len(rows) + rows.index(row) for time, row in places]
+        assert layout.lent(start, stop).tolist() == numbers
+        running = [sum(length > time for length in lengths) for time in range(start, stop)]
+        assert layout.running(start, stop).tolist() == running
+
+
+@given(LENGTHS, FEATURES, st.data())
+def test_a_device_puts_zeros_where_no_row_runs(
+    lengths: list[int], features: tuple[int, ...], data: st.DataObject
+) -> None:
+    layout = DeviceLayout(torch.tensor(lengths), STEPS, CPU)
+    start = data.draw(st.integers(0, STEPS - 1), label="start")
+    stop = data.draw(st.integers(start + 1, STEPS), label="stop")
+    leaf = -1 - time_major(len(lengths), features, stored_by_batch=False)
+    rows = 1 + numbered(((stop - start) * len(lengths), *features))
+    order = by_length(lengths)
+    expected = leaf.clone()
+    for time in range(start, stop):
+        for place, row in enumerate(order):
+            own = rows[(time - start) * len(order) + place]
+            expected[time, row] = own if time < lengths[row] else torch.zeros_like(own)
+    assert torch.equal(layout.spread(rows, start, stop), expected[start:stop])
+    zeros = layout.take_gradient(expected, start, stop)
+    layout.put(leaf, start, stop, rows)
+    assert torch.equal(leaf, expected)
+    layout.put(leaf.fill_(-1), start, stop, zeros, zero=True)
+    assert torch.equal(leaf[start:stop], expected[start:stop])
+    total = numbered((2,)) + 1
+    assert torch.equal(layout.summed(total, start), total if max(lengths) > start else torch.zeros_like(total))
+    states = numbered((len(lengths), *features))
+    assert torch.equal(layout.unsort(layout.sort(states)), states)
+
+
+@given(st.lists(st.integers(-3, 2 * STEPS), min_size=1, max_size=6))
+def test_a_device_may_have_lengths_outside_of_the_sequence(lengths: list[int]) -> None:
+    layout = DeviceLayout(torch.tensor(lengths), STEPS, CPU)
+    within = [min(max(length, 0), STEPS) for length in lengths]
+    assert layout.running(0, STEPS).tolist() == [sum(length > time for length in within) for time in range(STEPS)]
+    assert layout.counted.counts == Layout.of(torch.tensor(within), STEPS, CPU).counts

@@ -22,8 +22,8 @@ from unspool.engine.execute.backward import Backward
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.layout import Layout
-from unspool.engine.execute.random_state import RandomState
 from unspool.engine.guards.guard import Guard, Place
+from unspool.engine.memory.random_state import RandomState
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.plans.cache import latest_call
 from unspool.engine.plans.checks import check_circumstances

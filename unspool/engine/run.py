@@ -15,13 +15,14 @@ from unspool.engine.emit.registry import asked
 from unspool.engine.execute import plain
 from unspool.engine.execute.autograd import run_call
 from unspool.engine.execute.call import Call
+from unspool.engine.execute.device_layout import DeviceLayout
 from unspool.engine.execute.double_backward import Replay
-from unspool.engine.execute.layout import DeviceLayout, Layout, PackedLayout
+from unspool.engine.execute.layout import Layout, PackedLayout
 from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.parts import Parts
-from unspool.engine.execute.random_state import RandomState
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.memory.policies import Keep, Memory, default_memory
+from unspool.engine.memory.random_state import RandomState
 from unspool.engine.plans.cache import plan_of
 from unspool.engine.plans.fast_path import Ready
 from unspool.engine.plans.plan import Plan

@@ -22,6 +22,18 @@ from unspool.engine.reasons import Reason
 from unspool.engine.rows.labels import Label
 
 
+class Lent(NamedTuple):
+    """What is emitted of rows that have ended: what others have, so that nothing is computed of it that no row has.
+
+    Args:
+        rows: for each row of all steps, itself or the one whose values it is lent.
+        wanted: for each of the core's `emitted` values, whether it is; these have one row in front for each row.
+    """
+
+    rows: Tensor
+    wanted: Sequence[bool]
+
+
 class Chunk(NamedTuple):
     """A chunk of steps for a core to run.
 
@@ -33,7 +45,8 @@ class Chunk(NamedTuple):
         into: for each of the core's `emitted` values, a tensor to write it to, or None.
         owned: whether what is carried may be changed in place, because nobody else looks at it.
         running: how many rows run at each step, on the device, if `counts` say only how many are there: the first ones.
-            What is emitted of the others is zero.
+            What is emitted of the others is zero,
+        lent: or what this says.
     """
 
     counts: Counts
@@ -43,6 +56,7 @@ class Chunk(NamedTuple):
     into: Sequence[Tensor | None] | None = None
     owned: bool = False
     running: Tensor | None = None
+    lent: Lent | None = None
 
 
 Results = tuple[list[Tensor], list[Tensor]]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx
 
 from unspool.engine.execute.call import Call
-from unspool.engine.execute.forward import beside, forward_chunk, no_autocast
+from unspool.engine.execute.forward import beside, first_rows, forward_chunk, no_autocast
 from unspool.engine.execute.parts import Steps, Values
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.partition.outer_products import add_outer
@@ -47,7 +47,9 @@ class Backward:
         given = gradients[len(traced.outputs) :]
         self._d_final: list[Tensor | None] = [*given, *(None for _ in traced.row_buffers)]
         carried = self._operands.carried
-        self._first = {node: layout.sort(leaf) for node, leaf in zip(traced.state, carried, strict=True)}
+        read = {*schedule.from_outputs, *schedule.constant, *traced.row_buffers}
+        first = zip(traced.state, carried, strict=True)
+        self._first = {node: layout.sort(leaf) for node, leaf in first if node in read}
         # Where all steps are one chunk, and no row has changed places, what is computed of them is as it is to be.
         one_chunk = call.chunks(0, layout.steps) == [(0, call.steps)] and not (layout.scattered or call.memory.reruns)
         written = self._adjoint.split.core.outputs
@@ -74,7 +76,7 @@ class Backward:
             owned = layout.device.type == "cpu" and all(self._d_final[k] is None for k in self._schedule.carried)
             for begin, end, residuals in self._chunks(weights):
                 counts = layout.counts_of(begin, end)
-                running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
+                running = first_rows(carried, counts[0]) if layout.sorted else carried
                 places = call.places({node: d for node, d in self._d_inputs.items() if d is not None}, begin, end)
                 known = self._known(residuals, begin, end)
                 rows = layout.running(begin, end)
@@ -108,7 +110,7 @@ class Backward:
     def _known(self, residuals: Values, begin: int, end: int) -> Values:
         """What the adjoint of some steps starts from."""
         layout, traced = self._call.layout, self._call.plan.trace
-        known = {node: layout.lend(rows, begin, end) for node, rows in residuals.items()}
+        known = dict(residuals)  # rows that have ended were lent others' values
         for node, leaf in zip(traced.inputs, self._operands.inputs, strict=True):
             known[node] = layout.take(leaf, begin, end)
         for node, number in self._schedule.from_outputs.items():

@@ -51,6 +51,11 @@ class Call(NamedTuple):
         """The phases of this call: those of its policy, or forward alone."""
         return self.plan.inference if self.memory is None else self.memory.schedule(self.plan)
 
+    @property
+    def first_schedule(self) -> Schedule:
+        """That of the forward pass, which may keep less than the steps that backward runs again."""
+        return self.plan.inference if self.memory is None else self.memory.forward(self.plan)
+
     def start(self) -> list[Parts]:
         """Starts the compilers of all phases, where there is something to compile: the parts of each.
 
@@ -89,7 +94,7 @@ class Call(NamedTuple):
     def space(self, node: fx.Node) -> Tensor:
         """Space for a result of every step; zero where no step writes."""
         row, dtype = row_of(node)
-        complete = not self.layout.scattered and self.layout.steps == self.steps
+        complete = self.layout.fills and self.layout.steps == self.steps
         made = empty((*self.layout.shape(self.steps), *row), dtype, self.layout.device)
         return made if complete else made.zero_()
 

@@ -20,7 +20,7 @@ Tensors = list[Tensor]
 def forward(call: Call, tensors: Sequence[Tensor], store: ResidualStore | None) -> Tensors:
     """Outputs and final state; what the policy keeps goes to `store`, if there is one."""
     layout, plan, operands = call.layout, call.plan, call.operands(tensors)
-    schedule = plan.inference if call.memory is None else call.memory.forward(plan)
+    schedule = call.first_schedule
     kept = () if call.memory is None else call.memory.residuals(plan)
     keeps_states = call.memory is not None and call.memory.reruns
     states = len(operands.state)
@@ -56,14 +56,21 @@ def forward_chunk(
     places: Values = {}
     if outputs is not None:
         places = call.places({node: outputs[k] for node, k in in_place.items()}, *steps)
-    running = [leaf[: counts[0]] for leaf in carried] if layout.sorted else carried
-    chunk = Steps(counts, into=places, scope=call.scope, running=layout.running(*steps))
+    running = first_rows(carried, counts[0]) if layout.sorted else carried
+    kept = (call.schedule if outputs is None else call.first_schedule).kept
+    lent = layout.lent(*steps) if kept else None
+    chunk = Steps(counts, into=places, scope=call.scope, running=layout.running(*steps), lent=lent, kept=kept)
     new, values = bound.run({**known, **drawn}, running, chunk)
     if outputs is not None:
         for number, (node, leaf) in enumerate(zip(traced.outputs, outputs, strict=True)):
             if in_place.get(node) != number or places.get(node) is not values[node]:
-                layout.put(leaf, *steps, values[node])
+                layout.put(leaf, *steps, values[node], zero=bound.is_zero(node, chunk))
     return beside(new, carried) if layout.sorted else new, values
+
+
+def first_rows(leaves: Tensors, rows: int) -> Tensors:
+    """So many rows of each."""
+    return [leaf if len(leaf) == rows else leaf[:rows] for leaf in leaves]
 
 
 def beside(new: Tensors, old: Tensors) -> Tensors:

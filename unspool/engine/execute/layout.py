@@ -123,6 +123,11 @@ class Layout:
         """Whether a step's rows are not beside each other, or do not start at the first place of the step."""
         return self._order is not None
 
+    @property
+    def fills(self) -> bool:
+        """Whether `put` writes every row of a step, also those that do not run."""
+        return self._order is None
+
     def shape(self, steps: int) -> tuple[int, ...]:
         """What stands before a row's own axes in the results of so many steps."""
         return (steps, self.batch_size)
@@ -144,16 +149,16 @@ class Layout:
         """`take`, of gradients: they are zero where no row runs."""
         return self.take(leaf, start, stop)
 
-    def lend(self, rows: Tensor, start: int, stop: int) -> Tensor:
-        """`rows` of some steps, with those of rows that run in the place of any that do not."""
-        return rows
+    def lent(self, start: int, stop: int) -> Tensor | None:
+        """For each row of some steps, the one of them whose values it has, if there are any that do not run."""
+        return None
 
     def summed(self, total: Tensor, start: int) -> Tensor:
         """A sum over the rows of the steps from `start` on; zero if none of them runs."""
         return total
 
-    def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor) -> None:
-        """Writes what `take` would read; `leaf` is contiguous."""
+    def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor, *, zero: bool = False) -> None:
+        """Writes what `take` would read; `leaf` is contiguous. `zero` says that rows that do not run are zero."""
         if self._order is None:
             own = leaf if stop - start == leaf.shape[0] else leaf[start:stop]
             own.copy_(rows.reshape(own.shape))
@@ -224,7 +229,7 @@ class PackedLayout(Layout):
         """Those of the steps from `start` to `stop`."""
         return leaf[self._starts[start] : self._starts[stop]]
 
-    def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor) -> None:
+    def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor, *, zero: bool = False) -> None:
         """Writes them."""
         leaf[self._starts[start] : self._starts[stop]] = rows
 
@@ -251,97 +256,3 @@ class PackedLayout(Layout):
         """Of each row."""
         counts = torch.tensor(self.counts, device="cpu")
         return (counts[:, None] > torch.arange(self.batch_size, device="cpu")).sum(0)
-
-
-class DeviceLayout(Layout):
-    """Rows whose lengths only the device knows: it sorts them, and nothing here waits for it.
-
-    Every step has all rows, the longest first. Only a core may leave out those that have ended: whatever is computed
-    for many steps at once computes them too, from what it is lent of the longest row, so that nothing is computed that
-    no row would. Their gradients are zero, and so are their outputs.
-
-    >>> layout = DeviceLayout(torch.tensor([1, 3]), steps=4, device=torch.device("cpu"))
-    >>> layout.counts, layout.running(0, 4)
-    ((2, 2, 2, 2), tensor([2, 1, 1, 0]))
-    >>> layout.take(torch.arange(8).reshape(4, 2), 0, 4)
-    tensor([1, 0, 3, 3, 5, 5, 5, 5])
-    """
-
-    on_device = True
-
-    def __init__(self, lengths: Tensor, steps: int, device: torch.device) -> None:
-        batch_size = lengths.shape[0]
-        super().__init__(batch_size, Layout.full(batch_size, steps, device).counts, None, device)
-        self._lengths = lengths.clamp(0, steps)
-        self._ends, self._order = self._lengths.sort(descending=True, stable=True)
-        self._parts: dict[tuple[int, int], tuple[Tensor, Tensor, Tensor]] = {}
-
-    @property
-    def counted(self) -> Layout:
-        """Waits for the device."""
-        return Layout.of(self._lengths, self.steps, self.device)
-
-    @cached_property
-    def shortest(self) -> int:
-        """A row may have no step at all."""
-        return 0
-
-    def running(self, start: int, stop: int) -> Tensor:
-        """How many rows run at each of some steps."""
-        return self._part(start, stop)[0].sum(1)
-
-    def take(self, leaf: Tensor, start: int, stop: int) -> Tensor:
-        """The rows of `leaf` at some steps, in the order of their lengths."""
-        _, times, rows = self._part(start, stop)
-        if leaf.is_contiguous():
-            return leaf.flatten(0, 1).index_select(0, (times * self.batch_size + rows).flatten())
-        return leaf[times.flatten(), rows.flatten()]
-
-    def take_gradient(self, leaf: Tensor, start: int, stop: int) -> Tensor:
-        """The same, zero where no row runs."""
-        return self._masked(leaf[start:stop].index_select(1, self._sorted), start, stop).flatten(0, 1)
-
-    def lend(self, rows: Tensor, start: int, stop: int) -> Tensor:
-        """Gives rows that have ended what the longest one has."""
-        alive, times, _ = self._part(start, stop)
-        own = torch.where(alive, torch.arange(self.batch_size, device=self.device), 0)
-        return rows.index_select(0, ((times - start) * self.batch_size + own).flatten())
-
-    def summed(self, total: Tensor, start: int) -> Tensor:
-        """Zero if even the longest row has ended: then nobody could lend anything."""
-        return torch.where(self._ends[0] > start, total, 0)
-
-    def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor) -> None:
-        """Writes the rows that run, and zeros for the others."""
-        leaf[start:stop] = self.spread(rows, start, stop)
-
-    def spread(self, rows: Tensor, start: int, stop: int) -> Tensor:
-        """`[stop - start, batch, ...]` with the rows that run in their places, and zeros elsewhere."""
-        whole = self._masked(rows.reshape(stop - start, self.batch_size, *rows.shape[1:]), start, stop)
-        return torch.zeros_like(whole).index_copy(1, self._sorted, whole)
-
-    def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
-        """The rows of `leaf` one step earlier."""
-        earlier = leaf[start - 1 : stop - 1] if start > 0 else torch.cat([self.unsort(first)[None], leaf[: stop - 1]])
-        _, times, rows = self._part(start, stop)
-        return earlier.flatten(0, 1).index_select(0, ((times - start) * self.batch_size + rows).flatten())
-
-    @property
-    def _sorted(self) -> Tensor:
-        assert self._order is not None
-        return self._order
-
-    def _masked(self, whole: Tensor, start: int, stop: int) -> Tensor:
-        alive = self._part(start, stop)[0]
-        return torch.where(alive.reshape(*alive.shape, *[1] * (whole.dim() - 2)), whole, 0)
-
-    def _part(self, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Which rows run at some steps; the step and the row of a batch that each of them is, or is lent."""
-        found = self._parts.get((start, stop))
-        if found is None:
-            times = torch.arange(start, stop, device=self.device)[:, None]
-            alive = times < self._ends
-            rows = torch.where(alive, self._sorted, self._sorted[:1])
-            lent = torch.minimum(times, self._ends[:1] - 1).clamp(min=start)
-            found = self._parts[start, stop] = alive, lent.expand_as(rows), rows
-        return found

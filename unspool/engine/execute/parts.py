@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, fx
 
-from unspool.engine.emit.protocol import Beside, Chunk, Emitted, Emitter, Group
+from unspool.engine.emit.protocol import Beside, Chunk, Emitted, Emitter, Group, Lent
 from unspool.engine.emit.python import as_python
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.program import lower_part
@@ -73,6 +73,8 @@ class Steps(NamedTuple):
         owned: whether what is carried may be changed in place, because nobody else looks at it.
         scope: the name of the loop, for a profiler.
         running: how many rows run at each step, on the device, if `counts` do not say so.
+        lent: for each row of these steps, then, the one whose values it has in all that is known, and in `kept`.
+        kept: what backward will read of the values.
     """
 
     counts: Counts
@@ -81,6 +83,8 @@ class Steps(NamedTuple):
     owned: bool = False
     scope: str = "step"
     running: Tensor | None = None
+    lent: Tensor | None = None
+    kept: Sequence[fx.Node] = ()
 
 
 class Bound(NamedTuple):
@@ -118,11 +122,20 @@ class Bound(NamedTuple):
         streamed = list(map(values.__getitem__, parts.streamed))
         targets = list(map(steps.into.get, core.outputs)) if steps.into else None
         chunk = Chunk(steps.counts, streamed, carried, steps.reverse, targets, steps.owned, steps.running)
+        if steps.lent is not None:
+            chunk = chunk._replace(lent=Lent(steps.lent, [node in steps.kept for node in core.outputs]))
         with profiled(steps.scope, "adjoint core" if steps.reverse else "core", parts.emitter.name):
             new, emitted = parts.core(self.prepared, chunk)
         values.update(zip(core.outputs, emitted, strict=True))
-        values.update(parts.after(rows, values, self.after))
+        later = parts.after(rows, values, self.after)
+        if steps.lent is not None:
+            later = {k: own.index_select(0, steps.lent) if k in steps.kept else own for k, own in later.items()}
+        values.update(later)
         return new, values
+
+    def is_zero(self, node: fx.Node, steps: Steps) -> bool:
+        """Whether a value of a chunk is known to be zero for rows that do not run."""
+        return node in self.parts.split.core.outputs and (steps.lent is None or node not in steps.kept)
 
     def finish(self, sums: Values) -> Values:
         """Everything that is the same for all rows: what depends on sums over all chunks, and what does not."""

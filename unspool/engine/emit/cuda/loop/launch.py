@@ -9,6 +9,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from unspool.engine.emit.cuda.loop.ended import Space
 from unspool.engine.emit.cuda.loop.machine import Machine
 from unspool.engine.emit.cuda.loop.packing import pack
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
@@ -112,16 +113,22 @@ class Kernel:
         streamed = [each.contiguous() for each in (chunk.streamed if self._in_front else self._moved(chunk.streamed))]
         carried = [each.contiguous() for each in chunk.carried]
         kept = [torch.empty_like(each) if new else each for each, new in zip(carried, self._changed, strict=True)]
-        make = torch.empty if chunk.running is None else torch.zeros  # not every row will be written
-        targets = chunk.into or self._nowhere
-        emitted = [
-            target
-            if target is not None and _can_take(target, like)
-            else make((counts.total * like.times, *like.shape), dtype=like.dtype, device=device)
-            for target, like in zip(targets, core.emitted, strict=True)
-        ]
+        targets, space = chunk.into or self._nowhere, None
+        if chunk.running is not None:  # not every row will be written
+            targets, space = self._nowhere, Space(core.emitted, counts.total, chunk.lent, ALIGNED, device)
+        emitted = (
+            [
+                target
+                if target is not None and _can_take(target, like)
+                else torch.empty((counts.total * like.times, *like.shape), dtype=like.dtype, device=device)
+                for target, like in zip(targets, core.emitted, strict=True)
+            ]
+            if space is None
+            else space.values
+        )
         words = self._empty_words(counts.total, counts[0])
         self._launch(chunk, (*prepared, streamed, carried, kept, emitted), words, trouble)
+        emitted = emitted if space is None else space.finished()
         if targets is self._nowhere and self._in_front:
             return kept, emitted
         return kept, [_as_wanted(*each) for each in zip(emitted, core.emitted, targets, strict=True)]

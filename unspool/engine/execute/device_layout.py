@@ -1,0 +1,163 @@
+"""The layout of rows whose lengths only the device knows.
+
+Each operation costs the host as much as a small kernel takes, whatever its size: what several questions share is found
+once, and a question is then one operation or two.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from unspool.engine.execute.layout import Layout
+
+
+class DeviceLayout(Layout):
+    """Rows whose lengths only the device knows: it sorts them, and nothing here waits for it.
+
+    Every step has all rows, the longest first. Only a core may leave out those that have ended: whatever is computed
+    for many steps at once computes them too, from what it is lent of the longest row at the first of these steps, so
+    that nothing is computed that no row would. Their gradients are zero, and so are their outputs.
+
+    >>> layout = DeviceLayout(torch.tensor([1, 3]), steps=4, device=torch.device("cpu"))
+    >>> layout.counts, layout.running(0, 4)
+    ((2, 2, 2, 2), tensor([2, 1, 1, 0]))
+    >>> layout.take(torch.arange(8).reshape(4, 2), 0, 4)
+    tensor([1, 0, 3, 1, 5, 1, 1, 1])
+    >>> layout.lent(0, 4)
+    tensor([0, 1, 2, 0, 4, 0, 0, 0])
+    """
+
+    on_device = True
+
+    def __init__(self, lengths: Tensor, steps: int, device: torch.device) -> None:
+        batch_size = lengths.shape[0]
+        super().__init__(batch_size, Layout.full(batch_size, steps, device).counts, None, device)
+        self._lengths = lengths  # those out of range too: no step is before the first one, or after the last
+        self._ends, self._by_length = lengths.sort(descending=True, stable=True)
+        self._order = self._by_length
+        self._taken: dict[tuple[int, int, bool], Tensor] = {}
+        self._lent: dict[tuple[int, int], Tensor] = {}
+        self._zeros: dict[torch.dtype, Tensor] = {}
+
+    @property
+    def counted(self) -> Layout:
+        """Waits for the device."""
+        return Layout.of(self._lengths, self.steps, self.device)
+
+    @property
+    def fills(self) -> bool:
+        """Rows that do not run are zero."""
+        return True
+
+    @cached_property
+    def shortest(self) -> int:
+        """A row may have no step at all."""
+        return 0
+
+    def running(self, start: int, stop: int) -> Tensor:
+        """How many rows run at each of some steps."""
+        return self._steps_of(self._running, start, stop)
+
+    def unsort(self, leaf: Tensor) -> Tensor:
+        """The opposite of `sort`."""
+        return leaf.index_select(0, self._back)
+
+    def take(self, leaf: Tensor, start: int, stop: int) -> Tensor:
+        """The rows of `leaf` at some steps, in the order of their lengths."""
+        if leaf.is_contiguous():
+            return self._read(self._steps_of(leaf, start, stop), start, stop)
+        by_batch = leaf.transpose(0, 1)
+        if by_batch.is_contiguous():
+            return by_batch.flatten(0, 1).index_select(0, self._places(start, stop, by_step=False))
+        own = self._steps_of(leaf, start, stop).index_select(
+            1, self._by_length
+        )  # the leaf may be one step seen many times
+        return own.flatten(0, 1).index_select(0, self.lent(start, stop))
+
+    def take_gradient(self, leaf: Tensor, start: int, stop: int) -> Tensor:
+        """The same, zero where no row runs."""
+        own = self._steps_of(leaf, start, stop).index_select(1, self._by_length)
+        return self._masked(own, start, stop).flatten(0, 1)
+
+    def lent(self, start: int, stop: int) -> Tensor:
+        """For each row of some steps, itself if it runs, and else the longest row at the first of them."""
+        found = self._lent.get((start, stop))
+        if found is None:
+            own = self._steps_of(self._numbers, 0, (stop - start) * self.batch_size)
+            found = self._lent[start, stop] = own * self._steps_of(self._alive, start, stop).flatten()
+        return found
+
+    def summed(self, total: Tensor, start: int) -> Tensor:
+        """Zero if even the longest row has ended: then nobody could lend anything."""
+        return torch.where(self._alive[start, 0], total, self._zero(total.dtype))
+
+    def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor, *, zero: bool = False) -> None:
+        """Writes the rows that run, and zeros for the others."""
+        own = self._steps_of(leaf, start, stop)
+        whole = rows.reshape(own.shape)
+        torch.index_select(whole if zero else self._masked(whole, start, stop), 1, self._back, out=own)
+
+    def spread(self, rows: Tensor, start: int, stop: int) -> Tensor:
+        """`[stop - start, batch, ...]` with the rows that run in their places, and zeros elsewhere."""
+        whole = rows.reshape(stop - start, self.batch_size, *rows.shape[1:])
+        return self._masked(whole, start, stop).index_select(1, self._back)
+
+    def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
+        """The rows of `leaf` one step earlier."""
+        earlier = leaf[start - 1 : stop - 1] if start > 0 else torch.cat([self.unsort(first)[None], leaf[: stop - 1]])
+        return self._read(earlier, start, stop)
+
+    def _read(self, leaf: Tensor, start: int, stop: int) -> Tensor:
+        """From a contiguous leaf that has only so many steps."""
+        return leaf.flatten(0, 1).index_select(0, self._places(start, stop, by_step=True))
+
+    # -- what is found once --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _back(self) -> Tensor:
+        """Where each row of a batch is among those that are sorted."""
+        own = self._numbers[: self.batch_size]
+        return torch.empty_like(own).scatter_(0, self._by_length, own)
+
+    @cached_property
+    def _numbers(self) -> Tensor:
+        """Those of all steps and of all their rows, from 0 on."""
+        return torch.arange(self.steps * self.batch_size, device=self.device)
+
+    @cached_property
+    def _alive(self) -> Tensor:
+        """Whether each row runs, `[time, batch]`, longest first."""
+        return self._numbers[: self.steps, None] < self._ends
+
+    @cached_property
+    def _running(self) -> Tensor:
+        return self._alive.sum(1)
+
+    def _places(self, start: int, stop: int, *, by_step: bool) -> Tensor:
+        """Where each row of some steps, or the one it is lent, is: in these steps as a flat batch, or in all rows."""
+        key = (start, stop, by_step)
+        found = self._taken.get(key)
+        if found is None:
+            if by_step:
+                own = torch.add(self._by_length, self._numbers[: stop - start, None], alpha=self.batch_size)
+            else:
+                own = torch.add(self._numbers[start:stop, None], self._by_length, alpha=self.steps)
+            found = self._taken[key] = torch.where(self._steps_of(self._alive, start, stop), own, own[0, 0]).flatten()
+        return found
+
+    def _masked(self, whole: Tensor, start: int, stop: int) -> Tensor:
+        alive = self._steps_of(self._alive, start, stop)
+        return torch.where(alive.view(*alive.shape, *[1] * (whole.dim() - 2)), whole, self._zero(whole.dtype))
+
+    @staticmethod
+    def _steps_of(leaf: Tensor, start: int, stop: int) -> Tensor:
+        return leaf if stop - start == leaf.shape[0] else leaf[start:stop]
+
+    def _zero(self, dtype: torch.dtype) -> Tensor:
+        found = self._zeros.get(dtype)
+        if found is None:
+            found = self._zeros[dtype] = torch.zeros((), dtype=dtype, device=self.device)
+        return found
