@@ -114,18 +114,16 @@ class Kernel:
         carried = [each.contiguous() for each in chunk.carried]
         kept = [torch.empty_like(each) if new else each for each, new in zip(carried, self._changed, strict=True)]
         targets, space = chunk.into or self._nowhere, None
-        if chunk.running is not None:  # not every row will be written
-            targets, space = self._nowhere, Space(core.emitted, counts.total, chunk.lent, ALIGNED, device)
-        emitted = (
-            [
+        if chunk.running is None:
+            emitted = [
                 target
                 if target is not None and _can_take(target, like)
                 else torch.empty((counts.total * like.times, *like.shape), dtype=like.dtype, device=device)
                 for target, like in zip(targets, core.emitted, strict=True)
             ]
-            if space is None
-            else space.values
-        )
+        else:  # not every row will be written
+            targets, space = self._nowhere, Space(core.emitted, counts.total, chunk.lent, ALIGNED, device)
+            emitted = space.values
         words = self._empty_words(counts.total, counts[0])
         self._launch(chunk, (*prepared, streamed, carried, kept, emitted), words, trouble)
         emitted = emitted if space is None else space.finished()

@@ -33,7 +33,7 @@ class FoldText(LoopText):
         over_units = any(places.division.posts(loop, each) for each in self._folds)
         self._lanes = LANES if over_units else min(LANES, 1 << (self._terms - 1).bit_length())
         self._lane = f"const int lane = unspool::thread() % {self._lanes};\n"
-        self._rounds = -(-self._terms // self._lanes)
+        self._each = -(-self._terms // self._lanes)
         """How many terms of a fold a lane has."""
 
     def text(self) -> str:
@@ -43,17 +43,15 @@ class FoldText(LoopText):
         inside = self.mapped.unit is not None and self.mapped.unit >= self.mapped.kept
         unit, each = self._unit_line(), f"THREADS / {self._lanes}"
         if self._turns:
-            head = f"#pragma unroll\nfor (int pass = 0; pass < {self._turns // self._rounds}; pass++) {{\n"
+            head = f"#pragma unroll\nfor (int pass = 0; pass < {self._turns // self._each}; pass++) {{\n"
             item = f"pass * ({each})"
-            inner = f"#pragma unroll\nfor (int at = 0; at < {self._rounds}; at++) {{\n"
-            lines = f"const int turn = pass * {self._rounds} + at;\n"
+            inner = f"#pragma unroll\nfor (int at = 0; at < {self._each}; at++) {{\n"
+            lines = f"const int turn = pass * {self._each} + at;\n"
         else:
             head = f"for (int begin = 0; begin < step.rows * {self._count}; begin += {each}) {{\n"
             item, lines = "begin", ""
-            inner = f"for (int at = 0; at < {self._rounds}; at++) {{\n"
-        own = (
-            f"const int item = {item} + unspool::thread() / {self._lanes}, lane = unspool::thread() % {self._lanes};\n"
-        )
+            inner = f"for (int at = 0; at < {self._each}; at++) {{\n"
+        own = f"const int item = {item} + unspool::thread() / {self._lanes};\n{self._lane}"
         own += f"const bool here = item < step.rows * {self._count};\n"
         own += f"const int own = here ? item : 0, r = own / {self._count}, row = r;\n"
         own += index_lines(self._kept, f"own % {self._count}")
@@ -66,17 +64,15 @@ class FoldText(LoopText):
     def _turns(self) -> int:
         """How many elements a thread has, if these are few."""
         at_once = LANES * self.places.tiling.warps // self._lanes
-        turns = -(-self.places.tiling.rows * self._count // at_once) * self._rounds
+        turns = -(-self.places.tiling.rows * self._count // at_once) * self._each
         return turns if turns <= MOST_TURNS else 0
 
     def early_text(self) -> str:
         """Functions that read what the loop needs of streamed values, or bring it nearer."""
-        own = (
-            f"const int item = turn / {self._rounds} * (THREADS / {self._lanes}) + unspool::thread() / {self._lanes};\n"
-        )
+        own = f"const int item = turn / {self._each} * (THREADS / {self._lanes}) + unspool::thread() / {self._lanes};\n"
         own += f"const int lane = unspool::thread() % {self._lanes};\n"
         own += f"const int own = item < rows * {self._count} ? item : 0, row = own / {self._count};\n"
-        own += index_lines(self._kept, f"own % {self._count}") + self._term(f"turn % {self._rounds}")
+        own += index_lines(self._kept, f"own % {self._count}") + self._term(f"turn % {self._each}")
         return self.early.text(self._turns, own + self._unit_line(), self._everywhere)
 
     def _term(self, at: str) -> str:

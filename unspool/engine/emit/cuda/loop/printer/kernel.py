@@ -12,6 +12,7 @@ from unspool.engine.emit.cuda.kernel import functions
 from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.printer.alone import AloneText
+from unspool.engine.emit.cuda.loop.printer.early import Early
 from unspool.engine.emit.cuda.loop.printer.filters import filters_text
 from unspool.engine.emit.cuda.loop.printer.folding import FoldText
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
@@ -110,11 +111,11 @@ class KernelText:
         """What a step reads and writes of a row outside of its block."""
         return sum(each.size * each.dtype.itemsize for each in self._moved)
 
-    @property
+    @cached_property
     def widest(self) -> int:
         """The most elements that a row and step has of a value outside of its block."""
         folds = (count * self.tiles for _, count in self.places.folds)
-        return max(*(each.size for each in self._moved), *folds, 1, 1)
+        return max([*(each.size for each in self._moved), *folds], default=1)
 
     @cached_property
     def _moved(self) -> list[Buffer]:
@@ -177,11 +178,7 @@ class KernelText:
                     if printer.early:
                         early += printer.early_text()
                         readers.append(printer.early.reading)
-                        text += f"{next_step}if (k + 1 < steps.end) {{\n"
-                        text += f"  {printer.early.reading}(next.start, next.rows);\n"
-                        text += (
-                            f"  if (far) {printer.early.fetching}(unspool::later(chunk, step, next), next.rows);\n}}\n"
-                        )
+                        text += f"{next_step}if (k + 1 < steps.end) {{\n{self._ahead(printer.early)}}}\n"
                         next_step = ""
                     parts.append(text)
                     touches.append(list(self._touched(loop)))
@@ -193,6 +190,11 @@ class KernelText:
         now = "".join(self._now(each) for each in self.products) if self._divided else ""
         text = now + "".join((SYNC if sync else "") + part for part, sync in zip(parts, meet, strict=True))
         return early, readers, text + next_step
+
+    def _ahead(self, early: Early) -> str:
+        """What reads streamed values of the next step, and brings nearer those of a later one."""
+        text = f"  {early.reading}(next.start, next.rows);\n"
+        return text + f"  if (far) {early.fetching}(unspool::later(chunk, step, next), next.rows);\n"
 
     def _printer(self, loop: Loop, number: int) -> LoopText:
         if not isinstance(loop.statements[0], Compute | Reduce):
