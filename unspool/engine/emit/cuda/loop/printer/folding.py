@@ -69,8 +69,8 @@ class FoldText(LoopText):
 
     def early_text(self) -> str:
         """Functions that read what the loop needs of streamed values, or bring it nearer."""
-        own = f"const int item = turn / {self._each} * (THREADS / {self._lanes}) + unspool::thread() / {self._lanes};\n"
-        own += f"const int lane = unspool::thread() % {self._lanes};\n"
+        first = f"turn / {self._each} * (THREADS / {self._lanes})"
+        own = f"const int item = {first} + unspool::thread() / {self._lanes};\n{self._lane}"
         own += f"const int own = item < rows * {self._count} ? item : 0, row = own / {self._count};\n"
         own += index_lines(self._kept, f"own % {self._count}") + self._term(f"turn % {self._each}")
         return self.early.text(self._turns, own + self._unit_line(), self._everywhere)
