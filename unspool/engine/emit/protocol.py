@@ -45,8 +45,8 @@ class Chunk(NamedTuple):
         into: for each of the core's `emitted` values, a tensor to write it to, or None.
         owned: whether what is carried may be changed in place, because nobody else looks at it.
         running: how many rows run at each step, on the device, if `counts` say only how many are there: the first ones.
-            What is emitted of the others is zero,
-        lent: or what this says.
+            What is emitted of the others is zero, or what `lent` says.
+        lent: what is emitted of rows that have ended, if not zeros.
     """
 
     counts: Counts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
@@ -38,12 +37,6 @@ def woven(lowered: Lowered, division: Division) -> dict[Buffer, int]:
 def turn(ref: Ref, count: int) -> int:
     """Which of a unit's numbers an element is."""
     return ref.root().offset // count
-
-
-def among_words(ref: Ref, turns: int, count: int) -> Ref:
-    """Elements of one turn of units, where they lie among woven words."""
-    strides = tuple(stride * turns for stride in ref.strides)
-    return replace(ref, strides=strides, offset=ref.offset // count)
 
 
 def _is_multiplied(buffer: Buffer, lowered: Lowered, division: Division) -> bool:
