@@ -75,7 +75,7 @@ def test_a_norm_crosses_once_with_two_words(which: int, loops: int, words: int) 
 def test_folds_are_posted_before_any_is_waited_for() -> None:
     body = text("layer norms", 1).body
     posts = [at for at in range(len(body)) if body.startswith("_at + tile", at)]
-    assert posts[1] < body.index("unspool::posted(")
+    assert posts[1] < body.index("unspool::wait_for(")
 
 
 @pytest.mark.parametrize("number", [0.1, 1e4, -3e-5])

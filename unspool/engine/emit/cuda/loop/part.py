@@ -28,6 +28,8 @@ from unspool.engine.trace.graph import aten
 WARPS = 8
 ELEMENTS = 4
 """Of a thread, which are on their way from memory together: vectors of few values, or elements one by one."""
+FOLDED = 8192
+"""Elements of a block whose rows are folded: a few rows, each by a warp that has many terms on their way."""
 MOST_ROWS = 32
 MOST_TIMES = 4
 """How much wider than most of a row's values the widest may be, before it is what blocks are made for."""
@@ -65,7 +67,9 @@ def fuse_part(program: Program, machine: Machine, made: list[CudaLoop], *, round
 
     def kernel(core: Core, number: int) -> Group:
         room = min(SHARED_BYTES, machine.limits().shared_bytes)
-        tiling = Tiling(None, rows_of_block(core), WARPS, "memory", shared_bytes=room)
+        rows = rows_of_block(core)
+        warps = rows if core.count(Kind.REDUCTION) else WARPS  # a warp folds a row
+        tiling = Tiling(None, rows, warps, "memory", shared_bytes=room)
         made.append(RowsLoop(core, machine, tiling, rounds=rounds))
         return Group(made[-1], Counts.of_step)
 
@@ -75,13 +79,15 @@ def fuse_part(program: Program, machine: Machine, made: list[CudaLoop], *, round
 
 
 def rows_of_block(core: Core) -> int:
-    """How many rows a block has: its threads then have a few vectors or elements each, and its warps a row to fold."""
+    """How many rows a block has: its threads then have a few vectors or elements each, or its warps a row to fold."""
     sizes = [math.prod(each.shape) * each.times for each in (*core.streamed, *core.emitted)]
     vector = math.gcd(WIDEST, *(size for size in sizes if size > 1))
     vectors = max(1, ELEMENTS // max(1, len(core.streamed)))
     elements = LANES * WARPS * max(ELEMENTS, vector * vectors if vector > 1 else 0)
     width = max(1, median_low(sizes), max(sizes) // MOST_TIMES)
-    return max(1, min(elements // width, WARPS if core.count(Kind.REDUCTION) else MOST_ROWS))
+    if core.count(Kind.REDUCTION):
+        return max(1, min(FOLDED // width, WARPS))
+    return max(1, min(elements // width, MOST_ROWS))
 
 
 def _adds_bias(product: Instruction, addend: Any, total: Instruction) -> bool:

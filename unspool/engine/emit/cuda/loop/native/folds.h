@@ -1,4 +1,4 @@
-// Folds over the elements of a row by several lanes, and orders. Written with device.h alone.
+// Folds over the elements of a row by several lanes, and orders. Written with device.h and steps.h alone.
 #pragma once
 
 namespace unspool {
@@ -27,6 +27,14 @@ template <typename How, int lanes, typename T> UNSPOOL_DEVICE T fold(T x) {
   for (int apart = lanes / 2; apart > 0; apart /= 2) x = How::meet(x, exchange(x, apart));
   return x;
 }
+
+// What other blocks have folded, word by word: a number of each.
+template <int bytes> struct BitsOf { using Type = uint32_t; };
+template <> struct BitsOf<8> { using Type = uint64_t; };
+template <typename T> struct Posted : Word<typename BitsOf<sizeof(T)>::Type> {
+  UNSPOOL_DEVICE Posted(const T* at) : Word<typename BitsOf<sizeof(T)>::Type>{at, 0} {}
+  UNSPOOL_DEVICE T number() const { return bits_as<T>(this->bits); }
+};
 
 // The place of the best of several lanes; of equals, the first. `better(x, y)`: whether x comes before y; all lanes.
 template <int lanes, typename T, typename Better>

@@ -157,13 +157,21 @@ template <int count, typename T> UNSPOOL_DEVICE void post(T* to, const T (&numbe
   if (there) poke(to, full(bits, sizeof(T) == 2 ? 0x7FFF7FFFu : ~0u >> 1));
 }
 
+// Words of other blocks, all of them on their way from memory at once; all lanes.
+template <typename Bits> struct Word {
+  const void* from;
+  Bits bits;
+};
+template <typename... Bits> UNSPOOL_DEVICE void wait_for(const Chunk& chunk, const char* what, Word<Bits>&... words) {
+  Patience patience(chunk, what);
+  do (peek(words.from, words.bits), ...);
+  while (any((empty(words.bits) || ...)) && patience.lasts());
+}
 // A number that another block posts; all lanes.
 template <typename Bits> UNSPOOL_DEVICE Bits wait_for(const void* from, const Chunk& chunk, const char* what) {
-  Patience patience(chunk, what);
-  Bits bits;
-  do peek(from, bits);
-  while (any(empty(bits)) && patience.lasts());
-  return bits;
+  Word<Bits> word = {from};
+  wait_for(chunk, what, word);
+  return word.bits;
 }
 UNSPOOL_DEVICE float posted(const float* from, const Chunk& chunk, const char* what) {
   return bits_as<float>(wait_for<uint32_t>(from, chunk, what));

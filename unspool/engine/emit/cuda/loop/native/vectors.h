@@ -22,6 +22,15 @@ template <typename T, int n> UNSPOOL_DEVICE void read(Vector<T, n>& v, const T* 
     memcpy((char*)&v + k * sizeof piece, &piece, sizeof piece);
   }
 }
+// Reads one that nobody writes while the kernel runs, so that it need not come after what is written before.
+template <typename T> UNSPOOL_DEVICE T given(const T* from) {
+  if constexpr (sizeof(T) == 1) return *from;
+  else {
+    typename PieceOf<sizeof(T)>::Type piece;
+    glance(from, piece);
+    return bits_as<T>(piece);
+  }
+}
 // Reads elements that this thread, or its block, has written.
 template <typename T, int n> UNSPOOL_DEVICE void recall(Vector<T, n>& v, const T* from) {
   v = *(const Vector<T, n>*)from;

@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import indent
 
 from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.loops import LANES, MOST_TURNS, LoopText
 from unspool.engine.emit.cuda.loop.printer.places import Places
 from unspool.engine.emit.stages.passes import Loop
-from unspool.engine.emit.stages.statements import InLoop, Reduce
+from unspool.engine.emit.stages.statements import Compute, InLoop, Reduce
 from unspool.engine.emit.text.elements import FOLDS, SIGNS
 from unspool.engine.emit.text.spelling import COMPUTED, start_of_fold
+
+UNROLLED = 8
+"""Terms of a lane that are on their way from memory at the same time, where there are many."""
+
+
+def followed(places: Places, loops: Sequence[Loop]) -> Iterator[tuple[Loop, Loop | None]]:
+    """Loops of a pass, each with the one after it if that only goes on with what it has folded: no threads meet."""
+    left = list(loops)
+    while left:
+        loop = left.pop(0)
+        goes_on = bool(left) and _goes_on(places, loop, left[0])
+        yield loop, left.pop(0) if goes_on else None
+
+
+def _goes_on(places: Places, loop: Loop, after: Loop) -> bool:
+    """Whether a loop is about nothing but what the one before has folded of each row."""
+    if not any(isinstance(each, Reduce) for each in loop.statements) or loop.is_alone:
+        return False
+    mapped, other = places.division.mapped[loop], places.division.mapped[after]
+    own = all(isinstance(each, Compute) and not each.adds for each in after.statements)
+    if not own or other.unit is not None or other.dims != mapped.dims[: mapped.kept]:
+        return False
+    if mapped.unit is not None and mapped.unit < mapped.kept:
+        return False
+    folded = [each.target for each in loop.statements if isinstance(each, Reduce)]
+    made = [*folded, *(each.target for each in after.statements)]
+    return all(any(ref.same_elements(each) for each in made) for ref in places.division.reads(after))
 
 
 class FoldText(LoopText):
@@ -22,10 +49,12 @@ class FoldText(LoopText):
         places: where its values are.
         loop: the loop.
         number: which one of a step's.
+        after: a loop that goes on with what it has folded.
     """
 
-    def __init__(self, places: Places, loop: Loop, number: int = 0) -> None:
+    def __init__(self, places: Places, loop: Loop, number: int = 0, after: Loop | None = None) -> None:
         super().__init__(places, loop, number)
+        self._after = after
         self._meets = True
         self._folds = [each for each in loop.statements if isinstance(each, Reduce)]
         self._kept, self._folded = self.share[: self.mapped.kept], self.share[self.mapped.kept :]
@@ -50,7 +79,7 @@ class FoldText(LoopText):
         else:
             head = f"for (int begin = 0; begin < step.rows * {self._count}; begin += {each}) {{\n"
             item, lines = "begin", ""
-            inner = f"for (int at = 0; at < {self._each}; at++) {{\n"
+            inner = f"#pragma unroll {UNROLLED}\nfor (int at = 0; at < {self._each}; at++) {{\n"
         own = f"const int item = {item} + unspool::thread() / {self._lanes};\n{self._lane}"
         own += f"const bool here = item < step.rows * {self._count};\n"
         own += f"const int own = here ? item : 0, r = own / {self._count}, row = r;\n"
@@ -116,10 +145,21 @@ class FoldText(LoopText):
         """What lanes, and blocks, have found meets: everything is posted before anything is waited for."""
         posted = [each for each in self._folds if self._crosses(each)]
         text = "".join(map(self._lanes_meet, self._folds)) + "".join(map(self._posting, posted))
-        text += "".join(map(self._waiting, posted))
+        text += self._waiting(posted) if posted else ""
         for each in self._folds:
             text += self._write(each.target, f"{each.target.buffer.name}_fold", "here && lane == 0", self.mapped.kept)
-        return text + self._stored()
+        return text + self._stored() + self._going_on()
+
+    def _going_on(self) -> str:
+        """What the lanes that know what is folded compute of it at once."""
+        if self._after is None:
+            return ""
+        inner = LoopText(self.places, self._after)
+        for each in self._folds:
+            inner.hold(each.target, f"{each.target.buffer.name}_fold")
+        lines = inner.lines()
+        self.pointers.update(inner.pointers)
+        return f"if (here && lane == 0) {{\n{indent(lines, '  ')}}}\n"
 
     def _crosses(self, each: Reduce) -> bool:
         return self._units is not None and self.places.division.posts(self.loop, each)
@@ -141,14 +181,22 @@ class FoldText(LoopText):
         text = f"{kind}* const {name}_at = {words} + {place};\n"
         return text + f"unspool::post({name}_at + tile, {name}_fold, here && lane == 0);\n"
 
-    def _waiting(self, each: Reduce) -> str:
-        """Folds what all blocks have handed on, in their order."""
+    def _waiting(self, posted: Sequence[Reduce]) -> str:
+        """Folds what all blocks have handed on, in their order; all of it comes from memory at once."""
         assert self._units is not None
-        name, kind, tiles = each.target.buffer.name, COMPUTED[each.target.buffer.dtype], self._units.tiles
-        how = f"unspool::{each.fold.title()}"
-        text = f"{name}_fold = {start_of_fold(each.fold, each.target.buffer.dtype)};\n"
-        text += f"for (int other = 0; other < {tiles}; other += {self._lanes}) {{\n"
-        text += f"  const int from = other + lane < {tiles} ? other + lane : {tiles - 1};\n"
-        text += f'  const {kind} found = unspool::posted({name}_at + from, chunk, "{name}");\n'
-        text += f"  if (other + lane < {tiles}) {name}_fold = {how}::meet({name}_fold, found);\n}}\n"
-        return text + f"{name}_fold = unspool::fold<{how}, {self._lanes}>({name}_fold);\n"
+        tiles, names = self._units.tiles, [each.target.buffer.name for each in posted]
+        width = min(self._lanes, 1 << (tiles - 1).bit_length())
+        starts = lines = meet = ""
+        for each, name in zip(posted, names, strict=True):
+            dtype, how = each.target.buffer.dtype, f"unspool::{each.fold.title()}"
+            starts += f"{name}_fold = {start_of_fold(each.fold, dtype)};\n"
+            lines += f"unspool::Posted<{COMPUTED[dtype]}> {name}_found({name}_at + from);\n"
+            meet += f"  {name}_fold = {how}::meet({name}_fold, {name}_found.number());\n"
+        found = ", ".join(f"{name}_found" for name in names)
+        own = f"const int from = other + lane < {tiles} ? other + lane : {tiles - 1};\n{lines}"
+        own += f'unspool::wait_for(chunk, "{" and ".join(names)}", {found});\n'
+        own += f"if (other + lane < {tiles}) {{\n{meet}}}\n"
+        text = f"{starts}for (int other = 0; other < {tiles}; other += {self._lanes}) {{\n{indent(own, '  ')}}}\n"
+        for each, name in zip(posted, names, strict=True):
+            text += f"{name}_fold = unspool::fold<unspool::{each.fold.title()}, {width}>({name}_fold);\n"
+        return text

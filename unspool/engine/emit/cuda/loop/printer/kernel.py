@@ -14,7 +14,7 @@ from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.printer.alone import AloneText
 from unspool.engine.emit.cuda.loop.printer.early import Early
 from unspool.engine.emit.cuda.loop.printer.filters import filters_text
-from unspool.engine.emit.cuda.loop.printer.folding import FoldText
+from unspool.engine.emit.cuda.loop.printer.folding import FoldText, followed
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
@@ -172,8 +172,8 @@ class KernelText:
         next_step = f"const unspool::Step next(chunk, k + 1 < steps.end ? k + 1 : k, first, {self.tiling.rows});\n"
         for stage in self.lowered.stages:
             if isinstance(stage, Pass):
-                for loop in stage.loops:
-                    printer = self._printer(loop, len(parts))
+                for loop, after in followed(self.places, stage.loops):
+                    printer = self._printer(loop, len(parts), after)
                     text = printer.text()
                     if printer.early:
                         early += printer.early_text()
@@ -181,7 +181,7 @@ class KernelText:
                         text += f"{next_step}if (k + 1 < steps.end) {{\n{self._ahead(printer.early)}}}\n"
                         next_step = ""
                     parts.append(text)
-                    touches.append(list(self._touched(loop)))
+                    touches.append([each for one in (loop, after) if one is not None for each in self._touched(one)])
             else:
                 parts.append(next_step + "".join(map(self._product, stage)))  # looked up while others compute
                 next_step = ""
@@ -196,11 +196,11 @@ class KernelText:
         text = f"  {early.reading}(next.start, next.rows);\n"
         return text + f"  if (far) {early.fetching}(unspool::later(chunk, step, next), next.rows);\n"
 
-    def _printer(self, loop: Loop, number: int) -> LoopText:
+    def _printer(self, loop: Loop, number: int, after: Loop | None) -> LoopText:
         if not isinstance(loop.statements[0], Compute | Reduce):
             return AloneText(self.places, loop, number)
         if any(isinstance(each, Reduce) for each in loop.statements):
-            return FoldText(self.places, loop, number)
+            return FoldText(self.places, loop, number, after)
         return (VectorText if self.widths[loop] > 1 else LoopText)(self.places, loop, number)
 
     def _now(self, product: Product) -> str:

@@ -57,6 +57,10 @@ class LoopText:
         """Lines that point to what the loop needs of its row."""
         self._meets = False
         self.early = Early(places, number)
+        self._totals: list[tuple[Ref, str]] = []
+        """Elements of products that have been added up, each with its variable."""
+        self._needed: list[str] = []
+        """Lines that a statement needs before it."""
         self._posts: dict[Buffer, dict[int, str]] = {}
         """Of a unit, what is posted at once, by its turn."""
         self._stores: list[str] = []
@@ -119,13 +123,23 @@ class LoopText:
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
+    def hold(self, ref: Ref, name: str) -> None:
+        """Makes known what a variable has."""
+        self._registers.hold(ref, name)
+
+    def lines(self) -> str:
+        """What is in the loop, for an element that there is."""
+        return ("".join(self._lines()) + self._stored()).replace("if (there) ", "")
+
     def _lines(self) -> Iterator[str]:
         source = ""
         for each in self.loop.statements:
             if each.source and each.source != source:
                 source = each.source
                 yield comment(source)
-            yield from self._statement(each)
+            lines = list(self._statement(each))
+            yield from (*self._needed, *lines)
+            self._needed.clear()
 
     def _statement(self, each: InLoop) -> Iterator[str]:
         """Its lines."""
@@ -167,11 +181,11 @@ class LoopText:
             return name
         root, division = ref.root().buffer, self.places.division
         if root.place is Place.PRODUCT and self._units is not None:
-            return self._total(ref)
+            return next((name for known, name in self._totals if known.same_elements(ref)), "") or self._total(ref)
         if root.place is Place.STREAMED and self._turns:
             return loaded(f"{self.early.name_of(ref)}[turn]", root.dtype)
         if division.is_given(root):
-            return loaded(self.element(root, self._everywhere(ref)), root.dtype)
+            return loaded(f"unspool::given(&{self.element(root, self._everywhere(ref))})", root.dtype)
         own = self._own_index(ref)
         if own is None:
             self._meets = True
@@ -183,7 +197,7 @@ class LoopText:
         return loaded(self.element(root, own), root.dtype)
 
     def _total(self, ref: Ref) -> str:
-        """An element of a product: the sums of all warps, and what is added to them."""
+        """An element of a product: the sums of all warps, and what is added to them, once for all who read it."""
         root, places = ref.root().buffer, self.places
         product, own = places.division.added[root], places.division.sums_at(ref, self.mapped)
         apart = columns(product, places.tiling) + 4
@@ -193,7 +207,11 @@ class LoopText:
         text = f"unspool::total<{tiling.warps}>({name} + {index_text(own, 'i')}, {tiling.rows * apart})"
         for added in places.division.addends(ref):
             text = f"{text} + {self._argument(added, root.dtype)}"
-        return rounded(f"({text})", root.dtype) if places.lowered.rounds else f"({text})"
+        name = f"{root.name}_total{len(self._totals)}"
+        own = COMPUTED[sum_type(product)]
+        self._needed.append(f"const {own} {name} = {rounded(text, root.dtype) if places.lowered.rounds else text};\n")
+        self._totals.append((ref, name))
+        return name
 
     def _write(self, ref: Ref, value: str, guard: str, dims: int | None = None) -> str:
         """Lines that hand an element on; those that store it come after all that the loop computes."""
