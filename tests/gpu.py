@@ -70,6 +70,7 @@ def stages() -> list[Stage]:
         loops("cells", "TestCells", 600),
         loops("drawn cells", "TestDrawn", 900, workers=10),
         loops("lengths", "TestLengths", 180),
+        loops("recorded", "TestRecorded", 180),
         loops("at once", "TestAtOnce", 240),
         loops("many launches", "TestManyLaunches", 600),
     ]

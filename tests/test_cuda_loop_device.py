@@ -238,6 +238,46 @@ class TestLengths:
             torch.cuda.set_sync_debug_mode("default")
 
 
+class TestRecorded:
+    """Calls that are repeated are one launch, and their bits are those of calls that are not."""
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    @pytest.mark.parametrize("ragged", [False, True], ids=["whole", "ragged"])
+    @pytest.mark.parametrize("name", ["lstm", "layer norms"])
+    def test_training_is_as_without(
+        self, name: str, ragged: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        own, _, state = problem(name, dtype, batch=16, units=256)
+        own, state = own.cuda(), on_device(state, gradients=False)
+        optimizer = torch.optim.SGD(own.parameters(), lr=1e-3)
+        graphs, replayed = list[Any](), list[bool]()
+        replay = torch.cuda.CUDAGraph.replay
+        monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda graph: (replayed.append(True), replay(graph)))
+        for turn in range(8):
+            generator = torch.Generator().manual_seed(turn)
+            inputs = torch.randn(16, 12, 4, generator=generator).to(dtype).cuda().requires_grad_()
+            lengths = torch.randint(0, 13, (16,), generator=generator).cuda() if ragged else None
+
+            def run(inputs: Tensor = inputs, lengths: Any = lengths) -> list[Tensor]:
+                outputs, final = dynamic_rnn(own, inputs, lengths, state, dtype)
+                total = torch.stack([each.float().square().sum() for each in [outputs, *flatten(final)]]).sum()
+                return [outputs, *flatten(final), *torch.autograd.grad(total, [inputs, *own.parameters()])]
+
+            before = len(replayed)
+            with torch.autograd.graph.saved_tensors_hooks(lambda each: each, lambda each: each):
+                expected = run()
+            assert len(replayed) == before
+            found = run()
+            if turn > 2:
+                assert len(replayed) == before + 2
+            for one, other in zip(found, expected, strict=True):
+                assert torch.equal(one, other), turn
+            for weight, gradient in zip(own.parameters(), found[-len(list(own.parameters())) :], strict=True):
+                weight.grad = gradient
+            optimizer.step()
+            graphs.append(dynamic_rnn(own, inputs, lengths, state, dtype)[0])  # whose backward pass never comes
+
+
 class TestAtOnce:
     """Several loops, streams and threads, and a captured graph."""
 

@@ -71,6 +71,16 @@ def differentiator() -> str | None:
     return None
 
 
+def hooks_see_saved() -> bool:
+    """Whether somebody packs what autograd saves for backward, as `torch.autograd.graph.save_on_cpu` does.
+
+    >>> with torch.autograd.graph.save_on_cpu():
+    ...     hooks_see_saved()
+    True
+    """
+    return _C._autograd._top_saved_tensors_default_hooks(False) is not None
+
+
 def is_batched(tensor: Tensor | None) -> bool:
     """Whether `tensor` stands for many, as gradients do under `is_grads_batched` of `torch.autograd.grad`."""
     if tensor is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from array import array
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -14,13 +15,14 @@ import pytest
 import torch
 from torch import Tensor, fx
 
+from tests.emulator.recorder import EmulatedRecorder
 from unspool.engine.emit import registry
 from unspool.engine.emit.cpp.libraries.build import Build
 from unspool.engine.emit.cuda.loop.emitter import CudaLoops
 from unspool.engine.emit.cuda.loop.printer import kernel
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling
-from unspool.engine.emit.protocol import Emitted
+from unspool.engine.emit.protocol import CoreLoop, Emitted, Recorder
 from unspool.engine.ir.core import Core
 from unspool.engine.partition.split import Split
 from unspool.engine.reasons import Reason
@@ -34,6 +36,8 @@ void entry(const unspool::Runtime* runtime, const void* chunk) {
   core(*static_cast<const unspool::Chunk*>(chunk));
 }
 """
+
+_one_at_a_time = threading.Lock()
 
 
 class EmulatedError(RuntimeError):
@@ -68,6 +72,14 @@ class Emulated:
     ) -> None:
         self.seed, self.tick, self.withheld, self.launches = seed, tick, withheld, 0
         self._blocks, self._shared_bytes = blocks, shared_bytes
+        self.tape: list[Callable[[], object]] | None = None
+        """What gets launches too, while a pass is recorded."""
+        self.records, self.recorded, self.repeated = False, 0, 0
+        self.silent = False
+        """Whether recordings do nothing when they are repeated."""
+        self.place: Hashable | None = "a stream"
+        self.refuses = ""
+        """Why nothing can be recorded."""
 
     def limits(self) -> Limits:
         return Limits(self._blocks, self._shared_bytes)
@@ -88,9 +100,13 @@ class Emulated:
             ctypes.c_int64(each) for each in (blocks, threads, shared_bytes, self.withheld, self.seed, self.tick)
         ]
         self.launches += chunk[0] > 1  # of loops, not of what is beside them
-        _runtime()(
-            kernel.library().entry, ctypes.c_void_p(told.buffer_info()[0]), *numbers, message, ctypes.c_int64(4096)
-        )
+        if self.tape is not None:
+            again = array("q", chunk)
+            self.tape.append(lambda: self.launch(kernel, again, blocks, threads, shared_bytes, together=together))
+        with _one_at_a_time:  # as on a stream
+            _runtime()(
+                kernel.library().entry, ctypes.c_void_p(told.buffer_info()[0]), *numbers, message, ctypes.c_int64(4096)
+            )
         if message.value:
             raise EmulatedError(message.value.decode())
 
@@ -119,6 +135,13 @@ class EmulatedEmitter(CudaLoops):
 
     def machine(self, device: torch.device) -> Emulated:
         return self.emulated
+
+    def recorder(self, device: torch.device, loops: Sequence[CoreLoop]) -> Recorder | None:
+        def report() -> None:
+            for each in loops:
+                cast(CudaLoop, each).report()
+
+        return EmulatedRecorder(self.emulated, report) if self.emulated.records else None
 
     def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
         emitted = super().emit(split, labels, device, variant)

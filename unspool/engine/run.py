@@ -20,6 +20,7 @@ from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import Layout, PackedLayout
 from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.parts import Parts
+from unspool.engine.execute.recorded import recorded_of
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.memory.policies import Keep, Memory, default_memory
 from unspool.engine.memory.random_state import RandomState
@@ -167,8 +168,10 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
     operands = Operands(_weights(ready), leaves, flatten(request.state), by_row)
     tensors = operands.flat()
     emitter = asked()
-    how = steps, batch_size, scope, emitter, options, [each.requires_grad for each in tensors]
-    if request.lengths is None and request.counts is None and (call := _call_again(request, ready, how)) is not None:
+    kind = None if request.lengths is None else request.lengths.dtype
+    how = steps, batch_size, kind, scope, emitter, options, [each.requires_grad for each in tensors]
+    alike = _alike(request, device)
+    if alike and (call := _call_again(request, ready, how)) is not None:
         return call, tensors
 
     swap = options.swap_memory and device.type == "cuda"
@@ -196,9 +199,15 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
     if call.layout.steps == 0:
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
     call = _started(call, options)
-    if request.lengths is None and request.counts is None and len(ready.calls) < MOST_CALLS:
-        ready.calls[steps, batch_size] = how, call.start(), call._replace(constants={}, replay=None)
+    if alike and call.layout.on_device == (request.lengths is not None) and len(ready.calls) < MOST_CALLS:
+        call = call._replace(recorded=recorded_of(call))
+        ready.calls[how[:3]] = how, call.start(), call._replace(constants={}, replay=None)
     return call, tensors
+
+
+def _alike(request: Request, device: torch.device) -> bool:
+    """Whether the host sees no more of a call's lengths than of those of others."""
+    return request.counts is None and (request.lengths is None or stays_on_device(request.lengths, device))
 
 
 def _default_policy(plan: Plan, layout: Layout, *, swap: bool) -> Memory:
@@ -209,12 +218,15 @@ def _default_policy(plan: Plan, layout: Layout, *, swap: bool) -> Memory:
 
 
 def _call_again(request: Request, ready: Ready, how: tuple[Any, ...]) -> Call | None:
-    """A call like an earlier one, whose rows all had as many steps; None if there was none."""
-    before, parts, call = ready.calls.get(how[:2], (None, None, None))
+    """A call like an earlier one, as far as the host can tell; None if there was none."""
+    before, parts, call = ready.calls.get(how[:3], (None, None, None))
     if call is None or before != how or call.start() != parts:  # an emitter may have turned out to have no form
         return None
-    replay = None if call.memory is None else _replay(request, ready, call.layout, call.steps)
-    return call._replace(constants=ready.constants, replay=replay)
+    layout: Layout = call.layout
+    if request.lengths is not None:
+        layout = _layout(request, call.steps, layout.batch_size, layout.device)
+    replay = None if call.memory is None else _replay(request, ready, layout, call.steps)
+    return call._replace(layout=layout, constants=ready.constants, replay=replay)
 
 
 def relaid(call: Call, layout: Layout, requiring: int, options: Options) -> Call | None:

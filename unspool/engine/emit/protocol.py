@@ -7,9 +7,9 @@ by this protocol alone; `registry` has them all.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, fx
@@ -59,6 +59,7 @@ class Chunk(NamedTuple):
     lent: Lent | None = None
 
 
+Made = TypeVar("Made")
 Results = tuple[list[Tensor], list[Tensor]]
 """What is carried on, and what is emitted."""
 
@@ -143,6 +144,22 @@ class Emitted:
     after: Beside
 
 
+class Recorder(Protocol):
+    """Records what loops do, so that it can be repeated by a single launch."""
+
+    def place(self) -> Hashable | None:
+        """Where what is recorded now would run, a stream say; None if nothing can be recorded now."""
+        ...
+
+    def record(self, function: Callable[[], Made]) -> tuple[Callable[[], None], Made]:
+        """What repeats a function, in the same memory, and what the function returned, which may be empty until then.
+
+        Raises:
+            RuntimeError: if it cannot be recorded.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Load:
     """What an emitter may compile different code for: never the number of rows itself, nor that of steps.
@@ -190,6 +207,10 @@ class Emitter(ABC):
     def fold(self, split: Split, labels: dict[fx.Node, Label], variant: Hashable) -> Split:
         """`split` with what its core computes at hand moved into the core."""
         return split
+
+    def recorder(self, device: torch.device, loops: Sequence[CoreLoop]) -> Recorder | None:
+        """What records calls that run these loops; None if nothing does, or if it would save nothing."""
+        return None
 
     @abstractmethod
     def emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:

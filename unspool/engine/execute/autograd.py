@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
@@ -14,6 +15,7 @@ from unspool.engine.emit.sharing import loops_at_once, sharing
 from unspool.engine.execute.backward import Backward
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
+from unspool.engine.execute.recording import Needed
 from unspool.engine.memory.random_state import RandomState
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.trace.gradient_reach import bits
@@ -24,7 +26,8 @@ def run_call(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     """Outputs and final state of a call from its operands, all flat."""
     if call.memory is None:
         with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
-            return forward(call, tensors, None)
+            found = None if call.recorded is None else call.recorded.forward(call, tensors)
+            return forward(call, tensors, None) if found is None else found[0]
     return _apply(call, *tensors)
 
 
@@ -34,13 +37,20 @@ class LoopFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Runs the call, and saves its residuals."""
-        store = ResidualStore(call.layout.device if call.swap else None)
         ctx.random = RandomState(call.layout.device) if call.plan.is_random else None
-        results = _separate(forward(call, tensors, store), tensors)
-        ctx.call, ctx.lengths, ctx.given = call, store.lengths, len(tensors)
+        found = None if call.recorded is None else call.recorded.forward(call, tensors)
+        if found is None:
+            store = ResidualStore(call.layout.device if call.swap else None)
+            results, ctx.lease = _separate(forward(call, tensors, store), tensors), None
+            ctx.lengths, residuals = store.lengths, store.saved()
+        else:
+            results, ctx.lease = found
+            ctx.lease.context = weakref.ref(ctx)
+            ctx.lengths, residuals = ctx.lease.lengths, []
+        ctx.call, ctx.given = call, len(tensors)
         ctx.loops = loops_at_once()
         ctx.from_outputs = call.schedule.used_outputs
-        ctx.save_for_backward(*tensors, *(results[number] for number in ctx.from_outputs), *store.saved())
+        ctx.save_for_backward(*tensors, *(results[number] for number in ctx.from_outputs), *residuals)
         ctx.set_materialize_grads(False)
         if call.ends + 1 != 1 << len(results):
             ctx.mark_non_differentiable(*(each for number, each in enumerate(results) if not call.ends >> number & 1))
@@ -63,9 +73,14 @@ class LoopFunction(torch.autograd.Function):
         kept = ctx.given + len(ctx.from_outputs)
         outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
-        store = ResidualStore.reading(ctx.lengths, saved[kept:], swap)
         with nullcontext() if ctx.loops == loops_at_once() else sharing(ctx.loops):  # as forward, on the same streams
-            return (None, *Backward(ctx.call, tensors, outputs, store, gradients, wanted).run())
+            found = None if ctx.lease is None else ctx.lease.backward(ctx.call, tensors, gradients, wanted)
+            if found is not None:
+                return (None, *found)
+            known = Needed([*saved[kept:]], ctx.call.layout)
+            with nullcontext(known) if ctx.lease is None else ctx.lease.needed() as (residuals, layout):
+                store, call = ResidualStore.reading(ctx.lengths, residuals, swap), ctx.call._replace(layout=layout)
+                return (None, *Backward(call, tensors, outputs, store, gradients, wanted).run())
 
 
 _apply: Callable[..., tuple[Tensor, ...]] = cast(Any, LoopFunction).apply

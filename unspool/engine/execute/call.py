@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor, fx
 
@@ -15,6 +15,9 @@ from unspool.engine.memory.allocation import empty
 from unspool.engine.memory.policies import Memory, ranges
 from unspool.engine.plans.plan import Plan, Schedule, row_of
 from unspool.engine.rows.labels import Axis
+
+if TYPE_CHECKING:
+    from unspool.engine.execute.recorded import Recorded
 
 
 class Call(NamedTuple):
@@ -32,6 +35,7 @@ class Call(NamedTuple):
         replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients, if there are any.
         ends: a bit for each of the results, outputs before final states, that has a gradient.
         scope: the name of the loop, for a profiler.
+        recorded: what is recorded of calls like this one, if they can be.
     """
 
     plan: Plan
@@ -45,6 +49,7 @@ class Call(NamedTuple):
     replay: Replay | None
     ends: int
     scope: str
+    recorded: Recorded | None = None
 
     @property
     def schedule(self) -> Schedule:

@@ -6,6 +6,7 @@ once, and a question is then one operation or two.
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 
 import torch
@@ -36,11 +37,34 @@ class DeviceLayout(Layout):
         batch_size = lengths.shape[0]
         super().__init__(batch_size, Layout.full(batch_size, steps, device).counts, None, device)
         self._lengths = lengths  # those out of range too: no step is before the first one, or after the last
-        self._ends, self._by_length = lengths.sort(descending=True, stable=True)
-        self._order = self._by_length
         self._taken: dict[tuple[int, int, bool], Tensor] = {}
         self._lent: dict[tuple[int, int], Tensor] = {}
         self._zeros: dict[torch.dtype, Tensor] = {}
+
+    @property
+    def lengths(self) -> Tensor:
+        """Of each row."""
+        return self._lengths
+
+    def with_lengths(self, lengths: Tensor) -> DeviceLayout:
+        """As many rows and steps; nothing is asked of the device yet."""
+        return DeviceLayout(lengths, self.steps, self.device)
+
+    def apart(self) -> DeviceLayout:
+        """The same, with all that has been found; what is found from now on, it has for itself."""
+        found = copy.copy(self)
+        found._taken, found._lent, found._zeros = dict(self._taken), dict(self._lent), dict(self._zeros)
+        return found
+
+    @property
+    def sorted(self) -> bool:
+        """By the device."""
+        return True
+
+    @property
+    def scattered(self) -> bool:
+        """As far as the host knows."""
+        return True
 
     @property
     def counted(self) -> Layout:
@@ -72,14 +96,12 @@ class DeviceLayout(Layout):
         by_batch = leaf.transpose(0, 1)
         if by_batch.is_contiguous():
             return by_batch.flatten(0, 1).index_select(0, self._places(start, stop, by_step=False))
-        own = self._steps_of(leaf, start, stop).index_select(
-            1, self._by_length
-        )  # the leaf may be one step seen many times
+        own = self._steps_of(leaf, start, stop).index_select(1, self._order)  # the leaf may be one step seen many times
         return own.flatten(0, 1).index_select(0, self.lent(start, stop))
 
     def take_gradient(self, leaf: Tensor, start: int, stop: int) -> Tensor:
         """The same, zero where no row runs."""
-        own = self._steps_of(leaf, start, stop).index_select(1, self._by_length)
+        own = self._steps_of(leaf, start, stop).index_select(1, self._order)
         return self._masked(own, start, stop).flatten(0, 1)
 
     def lent(self, start: int, stop: int) -> Tensor:
@@ -117,10 +139,24 @@ class DeviceLayout(Layout):
     # -- what is found once --------------------------------------------------------------------------------------------
 
     @cached_property
+    def _ends(self) -> Tensor:
+        return self._by_length[0]
+
+    @cached_property
+    def _order(self) -> Tensor:
+        return self._by_length[1]
+
+    @cached_property
+    def _by_length(self) -> tuple[Tensor, Tensor]:
+        """Lengths, and rows in their order."""
+        ends, rows = self._lengths.sort(descending=True, stable=True)
+        return ends, rows
+
+    @cached_property
     def _back(self) -> Tensor:
         """Where each row of a batch is among those that are sorted."""
         own = self._numbers[: self.batch_size]
-        return torch.empty_like(own).scatter_(0, self._by_length, own)
+        return torch.empty_like(own).scatter_(0, self._order, own)
 
     @cached_property
     def _numbers(self) -> Tensor:
@@ -142,9 +178,9 @@ class DeviceLayout(Layout):
         found = self._taken.get(key)
         if found is None:
             if by_step:
-                own = torch.add(self._by_length, self._numbers[: stop - start, None], alpha=self.batch_size)
+                own = torch.add(self._order, self._numbers[: stop - start, None], alpha=self.batch_size)
             else:
-                own = torch.add(self._numbers[start:stop, None], self._by_length, alpha=self.steps)
+                own = torch.add(self._numbers[start:stop, None], self._order, alpha=self.steps)
             found = self._taken[key] = torch.where(self._steps_of(self._alive, start, stop), own, own[0, 0]).flatten()
         return found
 

@@ -35,7 +35,6 @@ class Layout:
         self._starts = self.counts.starts
         self._some: dict[tuple[int, int], Counts] = {}
         self._sorted_rows = order  # on the CPU, where indices are made
-        self._order = None if order is None else order.to(device)
         self._indices: dict[tuple[int, int], Tensor] = {}
 
     @classmethod
@@ -83,7 +82,7 @@ class Layout:
     @property
     def sorted(self) -> bool:
         """Whether rows have changed places."""
-        return self._order is not None
+        return self._sorted_rows is not None
 
     @cached_property
     def mean_rows(self) -> float:
@@ -121,12 +120,12 @@ class Layout:
     @property
     def scattered(self) -> bool:
         """Whether a step's rows are not beside each other, or do not start at the first place of the step."""
-        return self._order is not None
+        return self._sorted_rows is not None
 
     @property
     def fills(self) -> bool:
         """Whether `put` writes every row of a step, also those that do not run."""
-        return self._order is None
+        return self._sorted_rows is None
 
     def shape(self, steps: int) -> tuple[int, ...]:
         """What stands before a row's own axes in the results of so many steps."""
@@ -189,6 +188,11 @@ class Layout:
         if start > 0:
             return earlier
         return torch.cat([first if first.shape[0] == self.counts[0] else first[: self.counts[0]], earlier])
+
+    @cached_property
+    def _order(self) -> Tensor | None:
+        """The rows in the order of their lengths, if that is another one, where they are."""
+        return None if self._sorted_rows is None else self._sorted_rows.to(self.device)
 
     def _index(self, start: int, stop: int, per_step: int, per_row: int) -> Tensor:
         """Where each of those rows is in a flat batch in which a step and a row are so many places apart."""

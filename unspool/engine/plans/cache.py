@@ -46,8 +46,9 @@ MOST_IMPORTS = 8
 class _Plans:
     """The plans of one cell, or why there are none."""
 
-    latest: dict[type, Latest] = field(default_factory=dict)
-    """The latest call, by the type of the cell: this one, or one that was made around it."""
+    latest: dict[tuple[type, bool], Latest] = field(default_factory=dict)
+    """The latest call, by the type of the cell, this one or one that was made around it, and whether gradients were
+    wanted: steps of training and calls without gradients often take turns."""
     by_key: dict[Hashable, Plan | Reason] = field(default_factory=dict)
     refused: dict[Hashable, Reason] = field(default_factory=dict)
     """Why cells have none that were made for the occasion, around this one: at most as many as it may have plans."""
@@ -88,7 +89,7 @@ def plan_of(request: Request) -> Ready:
     check_circumstances(device)
     kept = _plans_of(cell if owner is None else owner)
     how = circumstances(request.output_dtype, device)
-    kind = cell.__class__
+    kind = cell.__class__, torch.is_grad_enabled()
     with kept.lock.own:
         latest = kept.latest.get(kind)
         ready = None if latest is None else latest.again(cell, inputs, state, how)
@@ -127,10 +128,12 @@ def circumstances(output_dtype: torch.dtype | None, device: torch.device) -> tup
 
 def latest_call(cell: Any, plan: Plan) -> tuple[Guard, list[Place]] | None:
     """What guards the latest calls of a cell and where it lists the weights, if one of these ran by a plan."""
-    latest = _plans_of(cell).latest.get(cell.__class__)
-    known = () if latest is None else latest.known.values()
-    found = next((each for each in known if each.plan is plan), None)
-    return None if latest is None or found is None else (latest.guard, list(found.weights.values()))
+    kinds, kind = _plans_of(cell).latest, cell.__class__
+    for latest in filter(None, (kinds.get((kind, True)), kinds.get((kind, False)))):
+        for known in latest.known.values():
+            if known.plan is plan:
+                return latest.guard, list(known.weights.values())
+    return None
 
 
 def repeated_calls(cell: Any) -> dict[Hashable, Any]:

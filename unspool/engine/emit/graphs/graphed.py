@@ -22,6 +22,7 @@ from unspool.engine.emit.graphs.padded import Padded, can_pad
 from unspool.engine.emit.protocol import Chunk, CoreEmitter, Results, launches
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.core import Core
+from unspool.engine.memory.copying import copy_all
 from unspool.engine.reasons import Code, Reason
 
 log = logging.getLogger("unspool")
@@ -43,7 +44,7 @@ class _SharedMemory:
         """Copies these values; once for all chunks of a call."""
         if self._holds is not None and self._holds() is shared:
             return
-        _copy_all(self.own, shared)
+        copy_all(self.own, shared)
         self._holds = weakref.ref(shared) if isinstance(shared, _Prepared) else None
 
 
@@ -86,11 +87,11 @@ class _Inputs:
     def take(self, chunk: Chunk, padded: Padded | None) -> None:
         """Copies a chunk."""
         if padded is None or self.runs is None:
-            _copy_all([*self.streamed, *self.carried], [*chunk.streamed, *chunk.carried])
+            copy_all([*self.streamed, *self.carried], [*chunk.streamed, *chunk.carried])
             return
         for own, given in zip(self.streamed, chunk.streamed, strict=True):
             padded.put(own, given)
-        _copy_all([*(own[: chunk.counts[0]] for own in self.carried), self.runs], [*chunk.carried, padded.runs])
+        copy_all([*(own[: chunk.counts[0]] for own in self.carried), self.runs], [*chunk.carried, padded.runs])
 
 
 @dataclass(frozen=True)
@@ -230,11 +231,3 @@ class Graphed:
         recording.inputs.take(chunk, padded)
         recording.graph.replay()
         return recording.results(chunk, padded)
-
-
-def _copy_all(own: Sequence[Tensor], given: Sequence[Tensor]) -> None:
-    """Copies one list of tensors to another; in one call, since each takes longer than the copy."""
-    if own:
-        torch._foreach_copy_(  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]  # no public name
-            list(own), list(given)
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
@@ -11,7 +11,8 @@ import torch
 from torch import fx
 
 from unspool.engine.emit.graphs.graphed import Graphs
-from unspool.engine.emit.protocol import Emitted, Emitter, Load, launches
+from unspool.engine.emit.graphs.recorder import GraphRecorder
+from unspool.engine.emit.protocol import CoreLoop, Emitted, Emitter, Load, Recorder, launches
 from unspool.engine.emit.stages.lowering import decides
 from unspool.engine.ir.core import Core, lower_core
 from unspool.engine.ir.program import lower_part
@@ -22,6 +23,7 @@ from unspool.engine.rows.labels import Label
 
 if TYPE_CHECKING:
     from unspool.engine.emit.cuda.loop.machine import Machine
+    from unspool.engine.emit.cuda.loop.running import CudaLoop
     from unspool.engine.emit.cuda.loop.tiles import Tiling
 
 
@@ -74,6 +76,16 @@ class CudaLoops(Emitter):
     def chunk_bytes(self, device: torch.device) -> int:
         """A part of the device's memory."""
         return chunk_room(device_bytes(device) if device.type == "cuda" else 0)
+
+    def recorder(self, device: torch.device, loops: Sequence[CoreLoop]) -> Recorder | None:
+        """CUDA graphs; whatever a replayed loop has found wrong is said as after any launch."""
+        own = [cast("CudaLoop", each) for each in loops]
+
+        def report() -> None:
+            for each in own:
+                each.report()
+
+        return GraphRecorder(device, report)
 
     def variant(self, load: Load) -> Hashable:
         """About how many rows a step has."""

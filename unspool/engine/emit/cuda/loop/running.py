@@ -154,6 +154,12 @@ class CudaLoop:
             self._tilings[limits] = tilings(self._lowered, self._rows, limits)
         return self._tilings[limits]
 
+    def report(self) -> None:
+        """Raises what launches of it, and of what is beside it, have reported by now."""
+        for each in (self, *self.beside):
+            if each._reported[0] or each._reported[4]:
+                each.complain()
+
     def complain(self) -> None:
         """Raises what a launch has reported by now.
 

@@ -1,0 +1,242 @@
+"""A forward pass over a call and the backward passes that go with it, recorded.
+
+A recording reads and writes memory of its own. Inputs are copied there, results are copied from there. What backward
+needs is neither: it stays where the forward pass has written it, and a `Lease` says whose it is. The next forward pass
+copies it for that call if its backward pass is still to come, which in a training loop it is not.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from unspool.engine.emit.protocol import Made, Recorder
+from unspool.engine.execute.backward import Backward
+from unspool.engine.execute.call import Call
+from unspool.engine.execute.device_layout import DeviceLayout
+from unspool.engine.execute.forward import forward
+from unspool.engine.execute.layout import Layout
+from unspool.engine.memory.copying import copies, copy_all
+from unspool.engine.memory.residual_store import ResidualStore
+from unspool.forking import ForkSafeLock
+from unspool.profiling import profiled
+
+log = logging.getLogger("unspool")
+
+MOST_GRADIENTS = 4
+"""How many backward passes one forward pass may have: which gradients come, and which are wanted."""
+ALIGNED = 16
+"""Bytes of the widest read."""
+
+Gradients = Sequence[Tensor | None]
+
+
+class Needed(NamedTuple):
+    """What a backward pass needs of a forward pass.
+
+    Args:
+        residuals: those of all chunks.
+        layout: the rows.
+    """
+
+    residuals: list[Tensor]
+    layout: Layout
+
+
+class Lease:
+    """What the backward pass of one call needs, in memory that later calls write to.
+
+    Args:
+        recording: whose memory it is.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._own: Needed | None = None
+        self.context: weakref.ref[Any] | None = None
+        """What autograd keeps of the call, once there is such a thing."""
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many residuals each chunk has."""
+        return self._recording.lengths
+
+    @contextmanager
+    def needed(self) -> Generator[Needed]:
+        """What it is; while somebody works with it, no other call writes to it."""
+        if self._own is not None:
+            yield self._own
+            return
+        with self._recording.lock.own:
+            yield self._recording.needed() if self._own is None else self._own
+
+    def backward(self, call: Call, tensors: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]) -> Any:
+        """Gradients of the operands, None where they are not wanted; None if nothing like this has been recorded."""
+        with self._recording.lock.own:
+            return None if self._own is not None else self._recording.backward(call, tensors, gradients, wanted)
+
+    def end(self) -> None:
+        """Somebody else is about to write to the memory: what is still needed is copied."""
+        if self._is_needed():
+            self._own = self._recording.needed_later()
+
+    def _is_needed(self) -> bool:
+        context = None if self.context is None else self.context()
+        if context is None:
+            return False
+        try:
+            context.saved_tensors  # noqa: B018  # raises if backward has been and will not come again
+        except RuntimeError:
+            return False
+        return True
+
+
+class _Pass(NamedTuple):
+    """A pass that is recorded.
+
+    Args:
+        given: the memory from which it reads what differs from call to call.
+        replay: runs it.
+        results: the memory that it writes to.
+    """
+
+    given: list[Tensor]
+    replay: Callable[[], None]
+    results: list[Tensor | None]
+
+    def __call__(self, given: Sequence[Tensor]) -> list[Tensor | None]:
+        """Runs it on these tensors: copies of its results."""
+        copy_all(self.given, given)
+        self.replay()
+        found = iter(copies([each for each in self.results if each is not None]))
+        return [None if each is None else next(found) for each in self.results]
+
+
+class Recording:
+    """A forward pass, and the backward passes that go with it, over calls that are alike.
+
+    Args:
+        recorder: the emitter's.
+        place: where calls run.
+        call: one of the calls.
+        tensors: its operands, flat.
+    """
+
+    def __init__(self, recorder: Recorder, place: Hashable, call: Call, tensors: Sequence[Tensor]) -> None:
+        self._recorder, self._place, self.lock = recorder, place, ForkSafeLock()
+        self._given = copies(moving(call, tensors))
+        self._addresses = addresses(call, tensors)
+        store = None if call.memory is None else ResidualStore()
+        layout = self._layout = call.layout
+        if isinstance(layout, DeviceLayout):
+            self._layout = layout.with_lengths(self._given[-1])
+        own, on_own = self._own(tensors), call._replace(layout=self._layout)
+        replay, results = recorder.record(lambda: forward(on_own, own, store))
+        self._outputs = results
+        self._forward = _Pass(self._given, replay, [*results])
+        self._residuals = [] if store is None else store.saved()
+        self.lengths = [] if store is None else store.lengths
+        self._backward: dict[Hashable, _Pass | None] = {}
+        self._holder: weakref.ref[Lease] | None = None
+
+    def forward(self, call: Call, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Lease]:
+        """Results of a call, and what its backward pass needs."""
+        with self.lock.own:
+            holder = None if self._holder is None else self._holder()
+            if holder is not None:
+                holder.end()
+            lease = Lease(self)
+            self._holder = weakref.ref(lease)
+            with profiled(call.scope, "recorded"):
+                results = self._forward(moving(call, tensors))
+        return cast("list[Tensor]", results), lease
+
+    def needed(self) -> Needed:
+        """What the backward pass of the last call needs, as long as there is no other call."""
+        layout = self._layout
+        return Needed(self._residuals, layout.apart() if isinstance(layout, DeviceLayout) else layout)
+
+    def needed_later(self) -> Needed:
+        """The same, after other calls too."""
+        layout = self._layout
+        if not isinstance(layout, DeviceLayout):
+            return Needed(copies(self._residuals), layout)
+        *own, lengths = copies([*self._residuals, layout.lengths])
+        return Needed(own, layout.with_lengths(lengths))
+
+    def backward(
+        self, call: Call, tensors: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]
+    ) -> list[Tensor | None] | None:
+        """Gradients of the operands of the last call; None if nothing like this has been recorded."""
+        if self._recorder.place() != self._place or addresses(call, tensors) != self._addresses:
+            return None
+        like = tuple(wanted), tuple(None if each is None else _form(each) for each in gradients)
+        if like not in self._backward:
+            if len(self._backward) < MOST_GRADIENTS:
+                self._backward[like] = None
+            return None
+        found = self._backward[like]
+        if found is None:
+            found = recorded(lambda: self._record_backward(call, tensors, gradients, wanted))
+            if found is None:
+                del self._backward[like]
+                return None
+            self._backward[like] = found
+        with profiled(call.scope, "recorded adjoint"):
+            return found([each for each in gradients if each is not None])
+
+    def _record_backward(
+        self, call: Call, tensors: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]
+    ) -> _Pass:
+        given = [None if each is None else copies([each])[0] for each in gradients]
+        outputs = {number: self._outputs[number] for number in call.schedule.used_outputs}
+        residuals, layout = self.needed()
+        store = ResidualStore.reading(self.lengths, residuals)
+        own, on_own = self._own(tensors), call._replace(layout=layout)
+        replay, results = self._recorder.record(lambda: Backward(on_own, own, outputs, store, given, wanted).run())
+        return _Pass([each for each in given if each is not None], replay, results)
+
+    def _own(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The operands of a call, those that differ from call to call in memory of its own."""
+        given = len(self._given) - isinstance(self._layout, DeviceLayout)
+        return [*tensors[: len(tensors) - given], *self._given[:given]]
+
+
+def recorded(record: Callable[[], Made]) -> Made | None:
+    """What was recorded; None where it could not be, and the call runs as it would without."""
+    try:
+        with torch.inference_mode(False), torch.no_grad():  # memory that is written by calls in other modes too
+            return record()
+    except torch.OutOfMemoryError:
+        log.info("a call is not recorded: there is not enough memory")
+    except RuntimeError as error:
+        log.info("a call is not recorded: %s", error)
+    return None
+
+
+def moving(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """What differs from call to call: operands that are no weights, and lengths if the device alone knows them."""
+    found, layout = tensors[len(call.plan.trace.operands.weights) :], call.layout
+    return [*found, layout.lengths] if isinstance(layout, DeviceLayout) else found
+
+
+def addresses(call: Call, tensors: Sequence[Tensor]) -> tuple[Hashable, ...]:
+    """Where weights and constants are, which are read where they lie."""
+    fixed = [*tensors[: len(call.plan.trace.operands.weights)], *call.constants.values()]
+    return tuple([(each.data_ptr(), each.stride()) for each in fixed])
+
+
+def forms(tensors: Sequence[Tensor]) -> tuple[Hashable, ...]:
+    """What decides which kernels run on tensors whose kinds are known."""
+    return tuple([_form(each) for each in tensors])
+
+
+def _form(tensor: Tensor) -> Hashable:
+    """How it lies, and whether vectors may be read."""
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.data_ptr() % ALIGNED == 0
