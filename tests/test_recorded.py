@@ -17,8 +17,9 @@ from tests.test_cuda_loop import operations_of
 from unspool import BasicLSTMCell, Checkpoint, EmbeddingWrapper, Keep, Recompute, cell, dynamic_rnn
 from unspool.engine import Memory, run
 from unspool.engine.emit.cuda.loop.tiles import Tiling
-from unspool.engine.execute import plain, recorded, recording
-from unspool.engine.execute.recorded import Recorded
+from unspool.engine.execute import plain
+from unspool.engine.execute.recorded import calls, lease
+from unspool.engine.execute.recorded.calls import Recorded
 from unspool.engine.fallbacks import PerformanceWarning
 from unspool.engine.memory.budget import Budget
 from unspool.loops import arguments
@@ -133,9 +134,9 @@ def test_a_graph_that_is_retained_keeps_its_residuals(machine: Emulated) -> None
 
 def test_a_call_whose_backward_pass_is_over_is_not_copied(machine: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     own, copied = lstm(), list[int]()
-    ended = recording.Lease.end
+    ended = lease.Lease.end
     monkeypatch.setattr(
-        recording.Lease,
+        lease.Lease,
         "end",
         lambda self: (ended(self), copied.append(self._own is not None)),  # type: ignore[misc]
     )
@@ -175,12 +176,12 @@ def test_other_weights_are_recorded_anew(machine: Emulated) -> None:
 def test_what_keeps_changing_is_recorded_only_so_often(machine: Emulated) -> None:
     own, kept = lstm(), list[Any]()
     with torch.no_grad():
-        for _ in range(recorded.TRIES + 3):
+        for _ in range(calls.TRIES + 3):
             own.kernel.data = own.kernel.detach() * 1.01
             kept.append(own.kernel.detach())  # or its memory would be the next one's
             for seed in range(2):
                 assert_close([loop(own, inputs_of(seed))[0]], expected_outputs(own, seed))
-    assert machine.recorded == recorded.TRIES
+    assert machine.recorded == calls.TRIES
 
 
 def expected_outputs(own: Any, seed: int) -> list[Tensor]:
@@ -282,7 +283,7 @@ def test_another_stream_has_its_own(machine: Emulated) -> None:
 def test_what_cannot_be_recorded_runs_as_before(machine: Emulated) -> None:
     own = lstm()
     machine.refuses = "operation not permitted when stream is capturing"
-    for seed in range(recorded.TRIES + 2):
+    for seed in range(calls.TRIES + 2):
         assert_close(found(own, seed), expected(own, seed))
     assert machine.repeated == 0
 
@@ -386,7 +387,7 @@ def test_a_weight_that_lies_otherwise_in_the_same_place_is_recorded_anew(machine
 
 
 def test_recordings_used_long_ago_make_room(machine: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "_budgets", {torch.device("cpu"): Budget(9000)})
+    monkeypatch.setattr(calls, "_budgets", {torch.device("cpu"): Budget(9000)})
     own, several, others = lstm(), (3, 4, 5, 6, 7), living()
     for steps in several:
         for _ in range(2):
@@ -406,7 +407,7 @@ def test_calls_that_are_not_recorded(machine: Emulated, why: str, monkeypatch: p
     if why != "random":
         own = lstm()
     if why == "large":
-        monkeypatch.setattr(recorded, "LEAST", 100)
+        monkeypatch.setattr(calls, "LEAST", 100)
     lengths = [5, 2, 1] if why == "lengths" else None
     for seed in range(3):
         dynamic_rnn(own, inputs_of(seed), lengths, dtype=torch.float64, time_major=True)

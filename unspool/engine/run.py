@@ -20,7 +20,7 @@ from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import Layout, PackedLayout
 from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.parts import Parts
-from unspool.engine.execute.recorded import recorded_of
+from unspool.engine.execute.recorded.calls import recorded_of
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.memory.policies import Keep, Memory, default_memory
 from unspool.engine.memory.random_state import RandomState

@@ -15,7 +15,7 @@ from unspool.engine.emit.sharing import loops_at_once, sharing
 from unspool.engine.execute.backward import Backward
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
-from unspool.engine.execute.recording import Needed
+from unspool.engine.execute.recorded.lease import Needed
 from unspool.engine.memory.random_state import RandomState
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.trace.gradient_reach import bits

@@ -17,7 +17,7 @@ from unspool.engine.plans.plan import Plan, Schedule, row_of
 from unspool.engine.rows.labels import Axis
 
 if TYPE_CHECKING:
-    from unspool.engine.execute.recorded import Recorded
+    from unspool.engine.execute.recorded.calls import Recorded
 
 
 class Call(NamedTuple):

@@ -15,7 +15,8 @@ from torch import Tensor
 from unspool.engine.emit.protocol import Recorder
 from unspool.engine.emit.sharing import loops_at_once
 from unspool.engine.execute.call import Call
-from unspool.engine.execute.recording import Lease, Recording, addresses, forms, moving, recorded
+from unspool.engine.execute.recorded.lease import Lease
+from unspool.engine.execute.recorded.passes import Recording, addresses, forms, moving, recorded
 from unspool.engine.memory.budget import Budget, Item
 from unspool.engine.memory.policies import device_bytes
 from unspool.forking import ForkSafeLock

@@ -1,17 +1,15 @@
 """A forward pass over a call and the backward passes that go with it, recorded.
 
 A recording reads and writes memory of its own. Inputs are copied there, results are copied from there. What backward
-needs is neither: it stays where the forward pass has written it, and a `Lease` says whose it is. The next forward pass
-copies it for that call if its backward pass is still to come, which in a training loop it is not.
+needs is neither: it stays where the forward pass has written it, under a `Lease`.
 """
 
 from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -21,7 +19,7 @@ from unspool.engine.execute.backward import Backward
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.device_layout import DeviceLayout
 from unspool.engine.execute.forward import forward
-from unspool.engine.execute.layout import Layout
+from unspool.engine.execute.recorded.lease import Gradients, Lease, Needed
 from unspool.engine.memory.copying import copies, copy_all
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.forking import ForkSafeLock
@@ -33,68 +31,6 @@ MOST_GRADIENTS = 4
 """How many backward passes one forward pass may have: which gradients come, and which are wanted."""
 ALIGNED = 16
 """Bytes of the widest read."""
-
-Gradients = Sequence[Tensor | None]
-
-
-class Needed(NamedTuple):
-    """What a backward pass needs of a forward pass.
-
-    Args:
-        residuals: those of all chunks.
-        layout: the rows.
-    """
-
-    residuals: list[Tensor]
-    layout: Layout
-
-
-class Lease:
-    """What the backward pass of one call needs, in memory that later calls write to.
-
-    Args:
-        recording: whose memory it is.
-    """
-
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._own: Needed | None = None
-        self.context: weakref.ref[Any] | None = None
-        """What autograd keeps of the call, once there is such a thing."""
-
-    @property
-    def lengths(self) -> list[int]:
-        """How many residuals each chunk has."""
-        return self._recording.lengths
-
-    @contextmanager
-    def needed(self) -> Generator[Needed]:
-        """What it is; while somebody works with it, no other call writes to it."""
-        if self._own is not None:
-            yield self._own
-            return
-        with self._recording.lock.own:
-            yield self._recording.needed() if self._own is None else self._own
-
-    def backward(self, call: Call, tensors: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]) -> Any:
-        """Gradients of the operands, None where they are not wanted; None if nothing like this has been recorded."""
-        with self._recording.lock.own:
-            return None if self._own is not None else self._recording.backward(call, tensors, gradients, wanted)
-
-    def end(self) -> None:
-        """Somebody else is about to write to the memory: what is still needed is copied."""
-        if self._is_needed():
-            self._own = self._recording.needed_later()
-
-    def _is_needed(self) -> bool:
-        context = None if self.context is None else self.context()
-        if context is None:
-            return False
-        try:
-            context.saved_tensors  # noqa: B018  # raises if backward has been and will not come again
-        except RuntimeError:
-            return False
-        return True
 
 
 class _Pass(NamedTuple):

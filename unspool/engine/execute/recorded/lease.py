@@ -1,0 +1,82 @@
+"""What a backward pass needs stays where the recorded forward pass has written it; a lease says for whom.
+
+The next forward pass copies it for the call before it if that one's backward pass is still to come, which in a training
+loop it is not.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+from unspool.engine.execute.call import Call
+from unspool.engine.execute.layout import Layout
+
+if TYPE_CHECKING:
+    from unspool.engine.execute.recorded.passes import Recording
+
+Gradients = Sequence[Tensor | None]
+
+
+class Needed(NamedTuple):
+    """What a backward pass needs of a forward pass.
+
+    Args:
+        residuals: those of all chunks.
+        layout: the rows.
+    """
+
+    residuals: list[Tensor]
+    layout: Layout
+
+
+class Lease:
+    """What the backward pass of one call needs, in memory that later calls write to.
+
+    Args:
+        recording: whose memory it is.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._own: Needed | None = None
+        self.context: weakref.ref[Any] | None = None
+        """What autograd keeps of the call, once there is such a thing."""
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many residuals each chunk has."""
+        return self._recording.lengths
+
+    @contextmanager
+    def needed(self) -> Generator[Needed]:
+        """What it is; while somebody works with it, no other call writes to it."""
+        if self._own is not None:
+            yield self._own
+            return
+        with self._recording.lock.own:
+            yield self._recording.needed() if self._own is None else self._own
+
+    def backward(self, call: Call, tensors: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]) -> Any:
+        """Gradients of the operands, None where they are not wanted; None if nothing like this has been recorded."""
+        with self._recording.lock.own:
+            return None if self._own is not None else self._recording.backward(call, tensors, gradients, wanted)
+
+    def end(self) -> None:
+        """Somebody else is about to write to the memory: what is still needed is copied."""
+        if self._is_needed():
+            self._own = self._recording.needed_later()
+
+    def _is_needed(self) -> bool:
+        context = None if self.context is None else self.context()
+        if context is None:
+            return False
+        try:
+            context.saved_tensors  # noqa: B018  # raises if backward has been and will not come again
+        except RuntimeError:
+            return False
+        return True
