@@ -173,6 +173,25 @@ def test_other_weights_are_recorded_anew(machine: Emulated) -> None:
     assert machine.recorded == 4
 
 
+def test_a_pending_backward_pass_leaves_later_recordings_alone(machine: Emulated) -> None:
+    own, machine.place = lstm(), "a stream"
+    for seed in range(3):
+        found(own, seed)
+    inputs = [inputs_of(seed) for seed in range(2)]
+    pending = loss(*loop(own, inputs[0]), 0)
+    machine.place = "another stream"
+    for seed in range(3):
+        found(own, seed)
+    waiting = loss(*loop(own, inputs[1]), 1)
+    machine.place, before = "a stream", machine.repeated  # backward runs where forward ran
+    gradients = torch.autograd.grad(pending, [inputs[0], *own.parameters()])
+    assert_close(list(gradients), expected(own, 0)[3:])
+    assert machine.repeated == before + 1
+    machine.place = "another stream"
+    gradients = torch.autograd.grad(waiting, [inputs[1], *own.parameters()])
+    assert_close(list(gradients), expected(own, 1)[3:])
+
+
 def test_what_keeps_changing_is_recorded_only_so_often(machine: Emulated) -> None:
     own, kept = lstm(), list[Any]()
     with torch.no_grad():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -47,6 +47,11 @@ class _Tape(TorchDispatchMode):
         return result
 
 
+def _poison(tensors: Sequence[Tensor]) -> None:
+    for each in tensors:
+        each.untyped_storage().fill_(POISON)
+
+
 def _place(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
@@ -61,6 +66,12 @@ class EmulatedRecorder:
 
     def __init__(self, machine: Emulated, after: Callable[[], None]) -> None:
         self._machine, self._after = machine, after
+        self._made: list[list[Tensor]] = []
+        """The memory of each recording, as far as nobody had it before."""
+
+    def apart(self) -> EmulatedRecorder:
+        """Another one, which shares no memory with this."""
+        return EmulatedRecorder(self._machine, self._after)
 
     def place(self) -> Hashable | None:
         """Where recordings would run."""
@@ -78,14 +89,18 @@ class EmulatedRecorder:
         finally:
             machine.tape = None
         machine.recorded += 1
-        for each in tape.made:  # a graph that is captured computes nothing
-            each.untyped_storage().fill_(POISON)
+        _poison(tape.made)  # a graph that is captured computes nothing
+        self._made.append(tape.made)
+        place = len(self._made)
 
         def replay() -> None:
             machine.repeated += 1
-            with torch.no_grad():
-                for step in () if machine.silent else tape.steps:
-                    step()
+            if not machine.silent:
+                for each in self._made[place:]:  # these may have taken what this one has done with
+                    _poison(each)
+                with torch.no_grad():
+                    for step in tape.steps:
+                        step()
             self._after()
 
         return replay, made

@@ -145,7 +145,15 @@ class Emitted:
 
 
 class Recorder(Protocol):
-    """Records what loops do, so that it can be repeated by a single launch."""
+    """Records what loops do, so that it can be repeated by a single launch.
+
+    All that it records shares memory: repeating one recording may overwrite what a later one has left, but never what an
+    earlier one has that somebody still holds.
+    """
+
+    def apart(self) -> Recorder:
+        """Another one, which shares no memory with this."""
+        ...
 
     def place(self) -> Hashable | None:
         """Where what is recorded now would run, a stream say; None if nothing can be recorded now."""

@@ -28,7 +28,9 @@ _recording = ForkSafeLock()
 
 
 class GraphRecorder:
-    """Records functions, in memory that all of them share.
+    """Records functions, in memory that all of them share: what one has done with, the next ones take.
+
+    So they must run on one stream, and be careful with what is left; `Recorder` says how.
 
     Args:
         device: where they run.
@@ -38,6 +40,10 @@ class GraphRecorder:
     def __init__(self, device: torch.device, after: Callable[[], None]) -> None:
         self._device, self._after = device, after
         self._pool: Any = None
+
+    def apart(self) -> GraphRecorder:
+        """Another one, which shares no memory with this."""
+        return GraphRecorder(self._device, self._after)
 
     def place(self) -> Hashable | None:
         """The current stream, and how products are computed; None while somebody else captures it."""

@@ -105,4 +105,6 @@ class Recorded(Item):
         if self._tries == TRIES:
             return None
         self._tries += 1
-        return recorded(lambda: Recording(self._recorder, place, call, tensors))
+        # Of its own, since who waits for the backward pass of an earlier recording repeats that one whenever it likes.
+        recorder = self._recorder.apart()
+        return recorded(lambda: Recording(recorder, place, call, tensors))

@@ -58,7 +58,7 @@ class Recording:
     """A forward pass, and the backward passes that go with it, over calls that are alike.
 
     Args:
-        recorder: the emitter's.
+        recorder: the emitter's, for these passes alone.
         place: where calls run.
         call: one of the calls.
         tensors: its operands, flat.
