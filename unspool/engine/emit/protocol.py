@@ -147,8 +147,8 @@ class Emitted:
 class Recorder(Protocol):
     """Records what loops do, so that it can be repeated by a single launch.
 
-    All that it records shares memory: repeating one recording may overwrite what a later one has left, but never what an
-    earlier one has that somebody still holds.
+    All that it records shares memory: repeating one recording may overwrite what a later one has left, but never what
+    an earlier one has that somebody still holds.
     """
 
     def apart(self) -> Recorder:

@@ -9,10 +9,6 @@ import torch
 from unspool.engine.emit.stages.strided import Place, Ref
 from unspool.engine.emit.text.spelling import rounded
 
-FOLDS = {"max": "larger", "min": "smaller", "argmax": "exceeds", "argmin": "falls_below"}
-"""Functions by which elements meet, or are told from the best so far; sums and products have operators."""
-SIGNS = {"sum": "+=", "prod": "*="}
-
 
 class Registers:
     """Variables of a loop by the elements that they hold: what statements hand to each other is not stored first."""

@@ -67,15 +67,3 @@ def literal(number: Any, dtype: torch.dtype) -> str:
     text = text if any(sign in text for sign in ".en") else text + ".0"
     text = f"{text}f" if computed(dtype) is torch.float32 else text
     return f"({text})" if text.startswith("-") else text
-
-
-def start_of_fold(fold: str, dtype: torch.dtype) -> str:
-    """What a fold of numbers of a type begins with: nothing changes if it meets another."""
-    if fold in ("sum", "prod"):
-        return literal(0 if fold == "sum" else 1, dtype)
-    sign = 1 if fold == "min" else -1
-    if dtype.is_floating_point:
-        return literal(sign * math.inf, dtype)
-    if dtype is torch.bool:
-        return literal(sign > 0, dtype)
-    return literal(torch.iinfo(dtype).max if sign > 0 else torch.iinfo(dtype).min, dtype)

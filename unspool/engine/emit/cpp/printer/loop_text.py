@@ -14,14 +14,14 @@ from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.scratch import ALIGNED, Home
 from unspool.engine.emit.stages.statements import ALONE, Alone, Compute, Contract, Reduce
 from unspool.engine.emit.stages.strided import Place, Ref
-from unspool.engine.emit.text.elements import FOLDS, SIGNS, Registers, comment, index_text
+from unspool.engine.emit.text.elements import Registers, comment, index_text
+from unspool.engine.emit.text.folds import FOLDS, folded_in, variables_of_fold
 from unspool.engine.emit.text.spelling import (
     COMPUTED,
     converted,
     expression,
     literal,
     loaded,
-    start_of_fold,
 )
 
 TERMS = 128
@@ -64,7 +64,7 @@ class LoopText:
         fixed = "".join(self._fixed.values())
         if not folds:
             return "{\n" + indent(fixed + inner, "  ") + "}\n" if fixed else inner
-        starts = "".join(map(self._start, folds))
+        starts = "".join(map(variables_of_fold, folds))
         ends = "".join(self._write(each.target, f"{each.target.buffer.name}_fold", self._kept) for each in folds)
         return self._nest(0, self._kept, fixed + starts + inner + ends, "")
 
@@ -117,15 +117,6 @@ class LoopText:
         title = comment(each.source) if each.source else ""
         return self._nest(0, self._kept, title + body, "")
 
-    def _start(self, each: Reduce) -> str:
-        """The variables that a fold goes on in."""
-        dtype, name = each.target.buffer.dtype, each.target.buffer.name
-        if not each.fold.startswith("arg"):
-            return f"{COMPUTED[dtype]} {name}_fold = {start_of_fold(each.fold, dtype)};\n"
-        own = each.argument.buffer.dtype
-        best = start_of_fold(each.fold.removeprefix("arg"), own)
-        return f"{COMPUTED[dtype]} {name}_fold = 0;\n{COMPUTED[own]} {name}_best = {best};\n"
-
     def _lies_across(self) -> bool:
         """Whether what is summed lies far apart, and what is kept side by side: vectors are then added up."""
         statements = self._loop.statements
@@ -166,15 +157,7 @@ class LoopText:
                 own = self._summed_in(each)
                 if self._sums_vectors:
                     own = self._element(each.target, self._kept)
-                value = self._read(each.argument)
-                if each.fold in SIGNS:
-                    yield f"{own} {SIGNS[each.fold]} {value};\n"
-                elif each.fold.startswith("arg"):
-                    best, here = f"{each.target.buffer.name}_best", f"i{len(self._dims) - 1}"
-                    yield f"if (unspool::{FOLDS[each.fold]}({value}, {best})) {{\n"
-                    yield f"  {own} = {here};\n  {best} = {value};\n}}\n"
-                else:
-                    yield f"{own} = unspool::{FOLDS[each.fold]}({own}, {value});\n"
+                yield folded_in(each, own, self._read(each.argument), f"i{len(self._dims) - 1}")
             else:
                 yield from self._computed(each)
 

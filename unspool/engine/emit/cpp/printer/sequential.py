@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from textwrap import indent
 
 from unspool.engine.emit.stages.statements import Along, Gather, Order, Scan, Scatter
-from unspool.engine.emit.text.spelling import COMPUTED, TYPES, Element, loaded, start_of_fold
+from unspool.engine.emit.text.folds import start_of_fold
+from unspool.engine.emit.text.spelling import COMPUTED, TYPES, Element, loaded
 
 
 def sequential(statement: Scan | Order | Gather | Scatter, element: Element) -> str:

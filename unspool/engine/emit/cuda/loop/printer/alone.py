@@ -12,7 +12,8 @@ from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.statements import Along, Contract, Gather, Order, Scan, Scatter
 from unspool.engine.emit.stages.strided import Place, Ref
 from unspool.engine.emit.text.elements import comment, index_text
-from unspool.engine.emit.text.spelling import COMPUTED, TYPES, literal, loaded, start_of_fold
+from unspool.engine.emit.text.folds import start_of_fold
+from unspool.engine.emit.text.spelling import COMPUTED, TYPES, literal, loaded
 
 MOST_ORDERED = 1024
 """Numbers that one thread puts in order."""

@@ -11,8 +11,8 @@ from unspool.engine.emit.cuda.loop.printer.loops import LANES, MOST_TURNS, LoopT
 from unspool.engine.emit.cuda.loop.printer.places import Places
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.statements import Compute, InLoop, Reduce
-from unspool.engine.emit.text.elements import FOLDS, SIGNS
-from unspool.engine.emit.text.spelling import COMPUTED, start_of_fold
+from unspool.engine.emit.text.folds import FOLDS, folded_in, is_place, start_of_fold, variables_of_fold
+from unspool.engine.emit.text.spelling import COMPUTED
 
 UNROLLED = 8
 """Terms of a lane that are on their way from memory at the same time, where there are many."""
@@ -68,7 +68,7 @@ class FoldText(LoopText):
     def text(self) -> str:
         """The loop and what is in it."""
         body = "".join(self._lines()) + self._stored()
-        starts, ends = "".join(map(self._start, self._folds)), self._ends()
+        starts, ends = "".join(map(variables_of_fold, self._folds)), self._ends()
         inside = self.mapped.unit is not None and self.mapped.unit >= self.mapped.kept
         unit, each = self._unit_line(), f"THREADS / {self._lanes}"
         if self._turns:
@@ -121,25 +121,9 @@ class FoldText(LoopText):
     def _folded_in(self, each: Reduce) -> Iterator[str]:
         """Takes a term into a lane's fold."""
         name, argument = each.target.buffer.name, each.argument
-        own, value = f"{name}_fold", f"{name}_term"
+        value = f"{name}_term"
         yield f"const {COMPUTED[argument.buffer.dtype]} {value} = {self.read(argument)};\n"
-        if each.fold in SIGNS:
-            yield f"if (there) {own} {SIGNS[each.fold]} {value};\n"
-        elif each.fold.startswith("arg"):
-            best = f"{name}_best"
-            yield f"if (there && unspool::{FOLDS[each.fold]}({value}, {best})) {{\n"
-            yield f"  {own} = term;\n  {best} = {value};\n}}\n"
-        else:
-            yield f"if (there) {own} = unspool::{FOLDS[each.fold]}({own}, {value});\n"
-
-    def _start(self, each: Reduce) -> str:
-        """The variables that a fold goes on in."""
-        dtype, name = each.target.buffer.dtype, each.target.buffer.name
-        if not each.fold.startswith("arg"):
-            return f"{COMPUTED[dtype]} {name}_fold = {start_of_fold(each.fold, dtype)};\n"
-        own = each.argument.buffer.dtype
-        best = start_of_fold(each.fold.removeprefix("arg"), own)
-        return f"{COMPUTED[dtype]} {name}_fold = 0;\n{COMPUTED[own]} {name}_best = {best};\n"
+        yield folded_in(each, f"{name}_fold", value, "term", where="there")
 
     def _ends(self) -> str:
         """What lanes, and blocks, have found meets: everything is posted before anything is waited for."""
@@ -166,7 +150,7 @@ class FoldText(LoopText):
 
     def _lanes_meet(self, each: Reduce) -> str:
         name = each.target.buffer.name
-        if not each.fold.startswith("arg"):
+        if not is_place(each):
             return f"{name}_fold = unspool::fold<unspool::{each.fold.title()}, {self._lanes}>({name}_fold);\n"
         own = COMPUTED[each.argument.buffer.dtype]
         better = f"[]({own} x, {own} y) {{ return unspool::{FOLDS[each.fold]}(x, y); }}"
