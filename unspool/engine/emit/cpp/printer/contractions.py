@@ -16,6 +16,11 @@ from unspool.engine.emit.text.spelling import COMPUTED, Element
 
 AT_A_TIME = 4
 """Sums under way, and vectors added: as many as hide what an addition waits for."""
+PANEL = 128
+"""Vectors that are added to each other before their sum is added to those of others: the error of a sum grows with its
+terms. A multiple of `AT_A_TIME`."""
+WIDEST = 16384
+"""Elements of such a sum, which waits on the stack."""
 
 
 def contraction(statement: Contract, element: Element) -> str:
@@ -23,7 +28,7 @@ def contraction(statement: Contract, element: Element) -> str:
     statement = _turned(statement)
     n, p, m = statement.target.shape
     if _adds_vectors(statement):
-        body = _in_blocks("k", statement.left.shape[2], lambda block: _add_vectors(statement, element, block))
+        body = _in_panels(statement, element)
     else:
         body = _in_blocks("m", m, lambda block: _sum(statement, element, block))
     for index, size in (("p", p), ("n", n)):
@@ -50,10 +55,17 @@ def _turned(statement: Contract) -> Contract:
 
 
 class _Block:
-    """Some neighbours along one dimension: those from `start` on, or, in a loop, from its index on."""
+    """Some neighbours along one dimension: those from `start` on, or, in a loop, from its index on.
 
-    def __init__(self, start: int, count: int, index: str = "") -> None:
-        self.is_first, self._start, self._count, self._index = start == 0 and not index, start, count, index
+    Args:
+        start: the first, counted from the index.
+        count: how many there are.
+        index: that of a loop; empty if there is none.
+        is_first: whether no block comes before it.
+    """
+
+    def __init__(self, start: int, count: int, index: str = "", *, is_first: bool = False) -> None:
+        self.is_first, self._start, self._count, self._index = is_first, start, count, index
 
     def along(self, ref: Ref, dim: int) -> list[Ref]:
         """What `ref` has there; where there is no loop, without the dimension's index."""
@@ -63,25 +75,48 @@ class _Block:
         return [replace(ref, shape=shape, offset=ref.offset + place * ref.strides[dim]) for place in places]
 
 
-def _in_blocks(index: str, size: int, text: Callable[[_Block], str]) -> str:
-    """`text` for blocks of all of `size`."""
+def _in_blocks(index: str, size: int, text: Callable[[_Block], str], start: str = "") -> str:
+    """`text` for blocks of all of `size`, from the index `start` on if there is one."""
 
-    def scope(block: _Block) -> str:
-        return f"{{\n{indent(text(block), '  ')}}}\n"
+    def scope(block: _Block, before: str = "") -> str:
+        return f"{{\n{indent(before + text(block), '  ')}}}\n"
 
     first = min(AT_A_TIME, size)
     rest = (size - first) % AT_A_TIME
-    body = scope(_Block(0, first))
+    at = f"const int64_t {index} = {start};\n" if start else ""
+    here, own = (f"{start} + ", index) if start else ("", "")
+    body = scope(_Block(0, first, own, is_first=True), at)
     if size - rest > first:
-        head = f"for (int64_t {index} = {first}; {index} < {size - rest}; {index} += {AT_A_TIME}) "
+        head = f"for (int64_t {index} = {here}{first}; {index} < {here}{size - rest}; {index} += {AT_A_TIME}) "
         body += head + scope(_Block(0, AT_A_TIME, index))
-    return body + (scope(_Block(size - rest, rest)) if rest else "")
+    return body + (scope(_Block(size - rest, rest, own), at) if rest else "")
 
 
-def _add_vectors(statement: Contract, element: Element, block: _Block) -> str:
-    """`target[:] += left[k] * right[k, :]`, for a block of k."""
-    kind, name = COMPUTED[statement.target.buffer.dtype], statement.target.buffer.name
+def _in_panels(statement: Contract, element: Element) -> str:
+    """`target[:] = sum of left[k] * right[k, :]`; where there are many k, of the sums of some of them."""
+    depth, width = statement.left.shape[2], statement.target.shape[2]
     out = element(statement.target, ("n", "p", "m"))
+    if depth <= PANEL or width > WIDEST:
+        return _in_blocks("k", depth, lambda block: _add_vectors(statement, element, block, out))
+    kind, name = COMPUTED[statement.target.buffer.dtype], statement.target.buffer.name
+    each = f"#pragma omp simd\nfor (int64_t m = 0; m < {width}; m++)\n  {out}"
+
+    def panel(size: int) -> str:
+        part = f"{name}_part[m]"
+        sums = _in_blocks("k", size, lambda block: _add_vectors(statement, element, block, part), "panel")
+        return f"{kind} {name}_part[{width}];\n{sums}{each} += {part};\n"
+
+    rest, last = depth % PANEL, depth - depth % PANEL
+    head = f"for (int64_t panel = 0; panel < {last}; panel += {PANEL}) {{\n"
+    text = f"{each} = 0;\n{head}{indent(panel(PANEL), '  ')}}}\n"
+    if rest:
+        text += f"{{\n  const int64_t panel = {last};\n{indent(panel(rest), '  ')}}}\n"
+    return text
+
+
+def _add_vectors(statement: Contract, element: Element, block: _Block, out: str) -> str:
+    """`out += left[k] * right[k, :]`, for a block of k."""
+    kind, name = COMPUTED[statement.target.buffer.dtype], statement.target.buffer.name
     factors, terms = "", [] if block.is_first else [out]
     for number, (left, right) in enumerate(
         zip(block.along(statement.left, 2), block.along(statement.right, 1), strict=True)
