@@ -42,6 +42,7 @@ struct float16 {
 
 inline float approximate_exp(float x) { return expf(x); }
 inline float approximate_quotient(float a, float b) { return a / b; }
+inline float approximate_tanh(float x) { return tanhf(x); }
 
 struct alignas(16) Four {
   uint32_t x, y, z, w;

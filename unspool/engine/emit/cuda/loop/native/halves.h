@@ -4,13 +4,16 @@
 namespace unspool {
 namespace halves {
 
-UNSPOOL_DEVICE float exp(float x) { return approximate_exp(x); }
-UNSPOOL_DEVICE float sigmoid(float x) { return approximate_quotient(1.0f, 1.0f + approximate_exp(-x)); }
-UNSPOOL_DEVICE float tanh(float x) {
+template <typename Half> UNSPOOL_DEVICE float exp(float x) { return approximate_exp(x); }
+template <typename Half> UNSPOOL_DEVICE float sigmoid(float x) {
+  return approximate_quotient(1.0f, 1.0f + approximate_exp(-x));
+}
+template <typename Half> UNSPOOL_DEVICE float tanh(float x) {
   const float far = 1.0f - approximate_quotient(2.0f, 1.0f + approximate_exp(2.0f * x));
   const float near = x - x * x * x * (1.0f / 3.0f);  // where `far` is the difference of almost equal numbers
   return -0.04f < x && x < 0.04f ? near : far;
 }
+template <> UNSPOOL_DEVICE float tanh<bfloat16>(float x) { return approximate_tanh(x); }
 
 }  // namespace halves
 }  // namespace unspool

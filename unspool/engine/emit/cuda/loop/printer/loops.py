@@ -162,8 +162,9 @@ class LoopText:
 
     def _expression(self, each: Compute, arguments: Sequence[str]) -> str:
         """What a statement computes: halves by functions that are about as exact as they are."""
-        if each.target.buffer.dtype in HALVES and not self.places.lowered.rounds:
-            each = replace(each, expression=BRIEF.sub(r"unspool::halves::\1(", each.expression))
+        dtype = each.target.buffer.dtype
+        if dtype in HALVES and not self.places.lowered.rounds:
+            each = replace(each, expression=BRIEF.sub(rf"unspool::halves::\1<{TYPES[dtype]}>(", each.expression))
         return expression(each, arguments)
 
     def _argument(self, ref: Ref, dtype: torch.dtype) -> str:

@@ -1,0 +1,172 @@
+"""Rewrites of a row's statements before they become loops: fewer loops, and fewer times that threads have to meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+import torch
+
+from unspool.engine.emit.stages.dtypes import HALVES, computed
+from unspool.engine.emit.stages.statements import Compute, Reduce, Statement
+from unspool.engine.emit.stages.strided import Place, Ref
+
+MOST_PARTS = 8
+"""Of a value: a loop has a line for each."""
+Stores = Sequence[tuple[Ref, Ref]]
+New = Callable[[str, torch.dtype, Sequence[int]], Ref]
+"""Makes memory for a value, by its name."""
+
+
+def without_casts(
+    statements: Sequence[Statement], stores: Sequence[tuple[Ref, Ref]]
+) -> tuple[list[Statement], list[tuple[Ref, Ref]]]:
+    """The same without copies of what is given that are no more than wider: who reads them reads what is given.
+
+    A cast costs less than the memory that its result would wait in until the next loop.
+    """
+    casts = {each.target.buffer: each for each in statements if isinstance(each, Compute) and _widens(each)}
+    for each in statements:
+        if casts.get(each.target.root().buffer) is not each:
+            casts.pop(each.target.root().buffer, None)  # it is a part of something larger
+        if not isinstance(each, Compute | Reduce):  # products have the types of their matrices
+            for ref in each.reads():
+                casts.pop(ref.root().buffer, None)
+
+    def given(ref: Ref) -> Ref:
+        cast = casts.get(ref.root().buffer)
+        if cast is None:
+            return ref
+        source = cast.arguments[0][0].root()
+        return replace(ref.root(), buffer=source.buffer, offset=source.offset + ref.root().offset)
+
+    kept: list[Statement] = []
+    for each in statements:
+        if isinstance(each, Compute) and each not in casts.values():
+            kept.append(replace(each, arguments=tuple((given(ref), dtype) for ref, dtype in each.arguments)))
+        elif isinstance(each, Reduce):
+            kept.append(replace(each, argument=given(each.argument)))
+        elif not isinstance(each, Compute):
+            kept.append(each)
+    return kept, [(target, given(ref)) for target, ref in stores]
+
+
+def _widens(each: Compute) -> bool:
+    """Whether it copies halves that are given to where they are computed with."""
+    target = each.target
+    if each.expression != "{0}" or each.adds or not target.is_whole or target.buffer.home is not None:
+        return False
+    source = each.arguments[0][0].root()
+    if source.buffer.place not in (Place.STREAMED, Place.SHARED) or target.buffer.place is not Place.SCRATCH:
+        return False
+    return (
+        source.buffer.dtype in HALVES and source.is_contiguous and target.buffer.dtype == computed(source.buffer.dtype)
+    )
+
+
+def in_parts(statements: Sequence[Statement], stores: Stores, new: New) -> list[Statement]:
+    """The same, but what is computed element by element is computed in the parts in which it is read, or made.
+
+    An activation of a whole product that is then cut into gates is one loop, and what the gates go into another; in
+    parts, all of it is one loop over units, and nothing waits in memory. So it is with a gradient that is put together
+    of gates' gradients.
+    """
+    found = list(statements)
+    for each in reversed(statements):  # so that what its parts are computed from is read in parts too
+        size = _size_read(each, found, stores) if _is_vector(each) else None
+        if size is not None:
+            parts = [new(each.target.buffer.name, each.target.buffer.dtype, (size,)) for _ in _parts(each.target, size)]
+            found = [made for other in found for made in _parted(other, each, parts)]
+    for each in statements:
+        size = _size_made(each, found) if _is_vector(each) and each in found else None
+        if size is not None:
+            found = [made for other in found for made in _parted(other, each, _parts(each.target, size))]
+    return found
+
+
+def _is_vector(each: Statement) -> TypeGuard[Compute]:
+    """Whether it computes all of a value that waits in scratch."""
+    buffer = each.target.buffer
+    scratch = buffer.home is None and buffer.place is Place.SCRATCH
+    return isinstance(each, Compute) and each.target.is_whole and scratch and not each.adds
+
+
+def _parts(ref: Ref, size: int) -> list[Ref]:
+    """Neighbouring elements, so many at a time."""
+    seen = ref.reshape((ref.size // size, size))
+    assert seen is not None
+    return [seen.select(0, k) for k in range(ref.size // size)]
+
+
+def _size_read(each: Compute, statements: Sequence[Statement], stores: Stores) -> int | None:
+    """How many elements the parts have in which others read a value; None if somebody reads it otherwise."""
+    buffer, size = each.target.buffer, each.target.size
+    reads: list[Ref] = []
+    for other in statements:
+        if other is not each and other.target.root().buffer is buffer:
+            return None
+        own = [ref.root() for ref in other.reads() if ref.root().buffer is buffer]
+        if own and not isinstance(other, Compute):
+            return None
+        if not _is_emitted(other, each.target):
+            reads += own
+    if any(not ref.is_contiguous for ref in reads) or any(ref.root().buffer is buffer for _, ref in stores):
+        return None
+    size = math.gcd(size, *(number for ref in reads for number in (ref.offset, ref.size)))
+    return size if all(ref.size == size for ref in reads) and _can_be_parted(each, size) else None
+
+
+def _size_made(each: Compute, statements: Sequence[Statement]) -> int | None:
+    """How many elements the parts have in which some value is made that another is computed from; None if in one."""
+    sizes: set[int] = set()
+    for ref, _ in each.arguments:
+        own = ref.root()
+        makers = [other.target.root() for other in statements if other.target.root().buffer is own.buffer]
+        if own.buffer.place is Place.SCRATCH and own.is_whole and len(makers) > 1:
+            if not all(maker.is_contiguous and maker.offset % maker.size == 0 for maker in makers):
+                return None
+            sizes |= {maker.size for maker in makers}
+    size = sizes.pop() if len(sizes) == 1 else 0
+    return size if size and _can_be_parted(each, size) else None
+
+
+def _can_be_parted(each: Compute, size: int) -> bool:
+    """Whether what a value is computed from can be seen in parts of a size too, and these are not too many."""
+    count, rest = divmod(each.target.size, size)
+    few = 1 < count <= MOST_PARTS and size > 1 and not rest
+    return few and all(ref.reshape((count, size)) is not None for ref, _ in each.arguments)
+
+
+def _is_emitted(each: Statement, value: Ref) -> bool:
+    """Whether it emits a value as it is, which can be done in any parts."""
+    if not isinstance(each, Compute) or each.expression != "{0}" or each.target.buffer.place is not Place.EMITTED:
+        return False
+    return each.target.is_contiguous and each.arguments[0][0].root().same_elements(value.root())
+
+
+def _parted(other: Statement, each: Compute, parts: Sequence[Ref]) -> Iterator[Statement]:
+    """What a statement is once the target of `each` is computed, and emitted, in parts."""
+    whole, size = each.target.buffer, parts[0].size
+
+    def read(ref: Ref) -> Ref:
+        own = ref.root()
+        if own.buffer is not whole:
+            return ref
+        k, offset = divmod(own.offset, size)
+        return replace(own, buffer=parts[k].buffer, offset=parts[k].offset + offset)
+
+    if other is each:
+        seen = [[_parts(ref, size)[k] for ref, _ in each.arguments] for k in range(len(parts))]
+        for target, refs in zip(parts, seen, strict=True):
+            given = zip(refs, each.arguments, strict=True)
+            yield replace(each, target=target, arguments=tuple((ref, dtype) for ref, (_, dtype) in given))
+    elif isinstance(other, Compute) and _is_emitted(other, each.target):
+        ((_, dtype),) = other.arguments
+        for source, target in zip(parts, _parts(other.target, size), strict=True):
+            yield replace(other, target=target, arguments=((source, dtype),))
+    elif isinstance(other, Compute) and parts[0].buffer is not whole:
+        yield replace(other, arguments=tuple((read(ref), dtype) for ref, dtype in other.arguments))
+    else:
+        yield other
