@@ -73,16 +73,20 @@ def in_parts(statements: Sequence[Statement], stores: Stores, new: New) -> list[
     parts, all of it is one loop over units, and nothing waits in memory. So it is with a gradient that is put together
     of gates' gradients.
     """
+    before: list[Statement] = []
     found = list(statements)
-    for each in reversed(statements):  # so that what its parts are computed from is read in parts too
-        size = _size_read(each, found, stores) if _is_vector(each) else None
-        if size is not None:
-            parts = [new(each.target.buffer.name, each.target.buffer.dtype, (size,)) for _ in _parts(each.target, size)]
-            found = [made for other in found for made in _parted(other, each, parts)]
-    for each in statements:
-        size = _size_made(each, found) if _is_vector(each) and each in found else None
-        if size is not None:
-            found = [made for other in found for made in _parted(other, each, _parts(each.target, size))]
+    while len(found) > len(before):  # what is computed in parts lets what it is computed from be in parts, or what is
+        before = found
+        for each in filter(_is_vector, reversed(before)):
+            size = _size_read(each, found, stores) if each in found else None
+            if size is not None:
+                own = each.target.buffer
+                parts = [new(own.name, own.dtype, (size,)) for _ in _parts(each.target, size)]
+                found = [made for other in found for made in _parted(other, each, parts)]
+        for each in filter(_is_vector, before):
+            size = _size_made(each, found) if each in found else None
+            if size is not None:
+                found = [made for other in found for made in _parted(other, each, _parts(each.target, size))]
     return found
 
 

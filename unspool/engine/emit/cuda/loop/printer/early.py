@@ -6,7 +6,7 @@ from collections.abc import Callable
 from textwrap import indent
 
 from unspool.engine.emit.cuda.loop.printer.places import Places
-from unspool.engine.emit.stages.strided import Buffer, Ref
+from unspool.engine.emit.stages.strided import Ref
 from unspool.engine.emit.text.spelling import TYPES
 
 
@@ -25,6 +25,11 @@ class Early:
         """Where the loop posts words: filled when a launch begins, they are far away by the time of their step."""
 
     def __bool__(self) -> bool:
+        return bool(self._refs or self._posted)
+
+    @property
+    def reads(self) -> bool:
+        """Whether the loop reads any."""
         return bool(self._refs)
 
     @property
@@ -46,19 +51,19 @@ class Early:
         self._refs[name] = ref
         return name
 
-    def posts(self, buffer: Buffer, place: str) -> None:
-        """Notes down where in its row the loop posts a word."""
-        self._posted[f"{self._places.words(buffer)} + ((start + row) * {buffer.size} + {place})"] = None
+    def posts(self, address: str) -> None:
+        """Notes down where the loop posts a word, by the `start` of a step and the `row`."""
+        self._posted[address] = None
 
     def text(self, turns: int, own: str, place_of: Callable[[Ref], str]) -> str:
-        """Both functions.
+        """Both functions, as far as there is something to read.
 
         Args:
             turns: how many elements a thread has.
             own: the lines that say which element of which row a turn is.
             place_of: the text of where an element is in its row.
         """
-        if not self._refs:
+        if not self:
             return ""
         names = reads = fetches = ""
         for name, ref in self._refs.items():
@@ -68,7 +73,8 @@ class Early:
             reads += f"{name}[turn] = *({place});\n"
             fetches += f"unspool::fetch({place});\n"
         fetches += "".join(f"unspool::fetch({place});\n" for place in self._posted)
-        return names + _function(self.reading, turns, own + reads) + _function(self.fetching, turns, own + fetches)
+        reading = _function(self.reading, turns, own + reads) if reads else ""
+        return names + reading + _function(self.fetching, turns, own + fetches)
 
 
 def _function(name: str, turns: int, lines: str) -> str:

@@ -68,7 +68,8 @@ class FoldText(LoopText):
     def text(self) -> str:
         """The loop and what is in it."""
         body = "".join(self._lines()) + self._stored()
-        starts, ends = "".join(map(variables_of_fold, self._folds)), self._ends()
+        starts = "".join(map(variables_of_fold, self._folds))
+        ends, found = self._ends()
         inside = self.mapped.unit is not None and self.mapped.unit >= self.mapped.kept
         unit, each = self._unit_line(), f"THREADS / {self._lanes}"
         if self._turns:
@@ -87,7 +88,8 @@ class FoldText(LoopText):
         lines += f"const bool there = here && at * {self._lanes} + lane < {self._terms};\n{self._term('at')}"
         inner += indent(lines + (unit if inside else "") + body, "  ") + "}\n"
         outer = own + ("" if inside else unit) + "".join(self.pointers.values())
-        return head + indent(outer + starts + inner + ends, "  ") + "}\n"
+        text = head + indent(outer + starts + inner + ends, "  ") + "}\n"
+        return text + (head + indent(outer + found, "  ") + "}\n" if found else "")
 
     @property
     def _turns(self) -> int:
@@ -125,14 +127,18 @@ class FoldText(LoopText):
         yield f"const {COMPUTED[argument.buffer.dtype]} {value} = {self.read(argument)};\n"
         yield folded_in(each, f"{name}_fold", value, "term", where="there")
 
-    def _ends(self) -> str:
-        """What lanes, and blocks, have found meets: everything is posted before anything is waited for."""
+    def _ends(self) -> tuple[str, str]:
+        """What lanes, and blocks, have found meets: lines of the loop, and those of one more loop after it.
+
+        All rows are posted before a thread waits for any: who waits in between would wait for each of them anew.
+        """
         posted = [each for each in self._folds if self._crosses(each)]
         text = "".join(map(self._lanes_meet, self._folds)) + "".join(map(self._posting, posted))
-        text += self._waiting(posted) if posted else ""
+        found = self._waiting(posted) if posted else ""
         for each in self._folds:
-            text += self._write(each.target, f"{each.target.buffer.name}_fold", "here && lane == 0", self.mapped.kept)
-        return text + self._stored() + self._going_on()
+            found += self._write(each.target, f"{each.target.buffer.name}_fold", "here && lane == 0", self.mapped.kept)
+        found += self._stored() + self._going_on()
+        return (text, found) if len(posted) == len(self._folds) else (text + found, "")
 
     def _going_on(self) -> str:
         """What the lanes that know what is folded compute of it at once."""
@@ -161,9 +167,11 @@ class FoldText(LoopText):
         assert self._units is not None
         name, kind = each.target.buffer.name, COMPUTED[each.target.buffer.dtype]
         words, count = self.places.fold_words(each)
-        place = f"((step.start + row) * {count} + own % {count}) * {self._units.tiles}"
-        text = f"{kind}* const {name}_at = {words} + {place};\n"
-        return text + f"unspool::post({name}_at + tile, {name}_fold, here && lane == 0);\n"
+        place = f"((start + row) * {count} + own % {count}) * {self._units.tiles}"
+        if self._turns:
+            self.early.posts(f"{words} + ({place} + tile)")
+        self.pointers[f"{name}_at"] = f"{kind}* const {name}_at = {words} + {place.replace('start', 'step.start')};\n"
+        return f"unspool::post({name}_at + tile, {name}_fold, here && lane == 0);\n"
 
     def _waiting(self, posted: Sequence[Reduce]) -> str:
         """Folds what all blocks have handed on, in their order; all of it comes from memory at once."""
@@ -173,7 +181,7 @@ class FoldText(LoopText):
         starts = lines = meet = ""
         for each, name in zip(posted, names, strict=True):
             dtype, how = each.target.buffer.dtype, f"unspool::{each.fold.title()}"
-            starts += f"{name}_fold = {start_of_fold(each.fold, dtype)};\n"
+            starts += f"{COMPUTED[dtype]} {name}_fold = {start_of_fold(each.fold, dtype)};\n"
             lines += f"unspool::Posted<{COMPUTED[dtype]}> {name}_found({name}_at + from);\n"
             meet += f"  {name}_fold = {how}::meet({name}_fold, {name}_found.number());\n"
         found = ", ".join(f"{name}_found" for name in names)

@@ -95,7 +95,7 @@ class KernelText:
             f"  const int mine = unspool::Step::at_most(chunk.rows - first, {rows});",
         ]
         read = "".join(f"{name}(step.start, step.rows);\n" for name in readers)
-        loop = f"const bool far = chunk.total * {self._row_bytes} > {NEAR_BYTES};\n" if readers else ""
+        loop = f"const bool far = chunk.total * {self._row_bytes} > {NEAR_BYTES};\n" if early else ""
         loop += "const unspool::Steps steps(chunk, first);\n"
         loop += f"unspool::Step step(chunk, steps.begin, first, {rows});\n{read}"
         loop += "for (int k = steps.begin; k < steps.end; k++) {\n"
@@ -177,7 +177,7 @@ class KernelText:
                     text = printer.text()
                     if printer.early:
                         early += printer.early_text()
-                        readers.append(printer.early.reading)
+                        readers += [printer.early.reading] if printer.early.reads else []
                         text += f"{next_step}if (k + 1 < steps.end) {{\n{self._ahead(printer.early)}}}\n"
                         next_step = ""
                     parts.append(text)
@@ -193,7 +193,7 @@ class KernelText:
 
     def _ahead(self, early: Early) -> str:
         """What reads streamed values of the next step, and brings nearer those of a later one."""
-        text = f"  {early.reading}(next.start, next.rows);\n"
+        text = f"  {early.reading}(next.start, next.rows);\n" if early.reads else ""
         return text + f"  if (far) {early.fetching}(unspool::later(chunk, step, next), next.rows);\n"
 
     def _printer(self, loop: Loop, number: int, after: Loop | None) -> LoopText:

@@ -234,7 +234,7 @@ class LoopText:
         self._meets |= root.dtype in HALVES
         self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
         place = self._everywhere(ref)
-        self.early.posts(root, place)
+        self._will_post(root, place)
         return f"unspool::post({places.words(root)} + ({name} + {place}), {kind}({value}), {guard});\n"
 
     def _posted_at_once(self, ref: Ref, value: str, guard: str) -> str:
@@ -248,9 +248,14 @@ class LoopText:
         if len(made) < turns:
             return ""
         numbers = ", ".join(made[k] for k in range(turns))
-        self.early.posts(root, f"unit * {turns}")
+        self._will_post(root, f"unit * {turns}")
         text = f"const {kind} {root.name}_unit[] = {{{numbers}}};\n"
         return f"{text}unspool::post({places.words(root)} + ({name} + unit * {turns}), {root.name}_unit, {guard});\n"
+
+    def _will_post(self, buffer: Buffer, place: str) -> None:
+        """Notes down where in its row the loop posts a word: that is brought nearer, as what it reads is."""
+        if self._turns:
+            self.early.posts(f"{self.places.words(buffer)} + ((start + row) * {buffer.size} + {place})")
 
     def _stored(self) -> str:
         """The lines that store what has been computed by now."""
