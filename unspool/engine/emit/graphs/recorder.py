@@ -21,10 +21,13 @@ HOW = (
 )
 """What torch may be told at any time of how to multiply: `torch.backends.cuda` has names for it, and takes longer."""
 
-_beside: dict[torch.device, Any] = {}
-"""The stream of each device on which recordings are made: a capture must not be seen by work that is under way."""
+_beside: dict[tuple[torch.device, int], Any] = {}
+"""On which streams recordings are made, by that on which they will run: a capture must not be seen by work under way.
+
+Products that are captured on one stream share the memory that their library works in, and so must run on one stream.
+"""
 _recording = ForkSafeLock()
-"""One recording at a time: all of them have the same stream."""
+"""One recording at a time: two would meet on one stream."""
 
 
 class GraphRecorder:
@@ -60,8 +63,7 @@ class GraphRecorder:
         with _recording.own, torch.cuda.device(self._device):
             if self._pool is None:
                 self._pool = torch.cuda.graph_pool_handle()
-            graph, after, stream = torch.cuda.CUDAGraph(), self._after, _stream_of(self._device)
-            stream.wait_stream(torch.cuda.current_stream())
+            graph, after, stream = torch.cuda.CUDAGraph(), self._after, _stream_beside(self._device)
             # What is collected may belong to other graphs, which must not be destroyed while one is captured.
             with torch.cuda.stream(stream), _uncollected():
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
@@ -80,14 +82,18 @@ class GraphRecorder:
         return replay, made
 
 
-def _stream_of(device: torch.device) -> Any:
-    if device not in _beside:
-        stream = _beside[device] = torch.cuda.Stream(device)
-        with torch.cuda.stream(stream):  # where a product first runs, its library takes memory to work in
-            small = torch.zeros(16, 16, dtype=torch.float16, device=device)
-            torch.addmm(small[0], small, small)
-        torch.cuda.current_stream().wait_stream(stream)
-    return _beside[device]
+def _stream_beside(device: torch.device) -> Any:
+    """The stream on which to record what is to run on the current one, ready to be captured."""
+    current = torch.cuda.current_stream(device)
+    key = device, current.cuda_stream
+    if key not in _beside:
+        _beside[key] = torch.cuda.Stream(device)
+    stream = _beside[key]
+    stream.wait_stream(current)
+    with torch.cuda.stream(stream):  # where a thread's first product runs, its library takes memory to work in
+        small = torch.zeros(16, 16, dtype=torch.float16, device=device)
+        torch.addmm(small[0], small, small)
+    return stream
 
 
 @contextmanager
