@@ -43,7 +43,7 @@ def test_calls_are_measured_beside_a_peer(part: str, capsys: pytest.CaptureFixtu
         ("training", "interpreted", None),
     ]
     for line in found:
-        assert ("of_full" in line) == (part == "ragged")
+        assert ("of_full" in line) == ("of_longest" in line) == (part == "ragged")
         assert set(line["ours"]) == set(line["peer"]) == {"each_ms", "stream_ms", "host_us", "us_a_step"}
         assert line["ratio"]["each"] > 0
         assert line["ratio"]["stream"] > 0

@@ -123,7 +123,19 @@ class Kept:
 
 def brief(line: Mapping[str, Any]) -> str:
     """A line of a result, for who waits for it."""
-    names = ("us_a_step", "ratio", "of_full", "of_lstm", "peak_MiB", "explain_s", "emitter", "why", "differs", "failed")
+    names = (
+        "us_a_step",
+        "ratio",
+        "of_full",
+        "of_longest",
+        "of_lstm",
+        "peak_MiB",
+        "explain_s",
+        "emitter",
+        "why",
+        "differs",
+        "failed",
+    )
     found = [f"{name} {line[name]}" for name in names if line.get(name) is not None]
     return f"{line['part']} {line['case']} {line.get('what', '')}: {', '.join(found)}"[:160]
 

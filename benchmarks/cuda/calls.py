@@ -2,7 +2,8 @@
 
 Two lines for each shape, forward and training: milliseconds of ours and of the peer, measured in turns in the same
 process, as `timing.py` says, and by how much the peer takes longer. Lengths are on the device for us, and on the CPU
-for packed sequences, which want them there. Training asks for the gradients of weights and inputs, given a random one
+for packed sequences, which want them there; beside them are full length, and the longest sequence alone, which takes
+all the steps that a batch does. Training asks for the gradients of weights and inputs, given a random one
 of the outputs.
 """
 
@@ -41,7 +42,8 @@ def beside(problem: Problem, options: Mapping[str, Any], settings: Settings) -> 
     ours, peer = dynamic_rnn(problem, "ours", lengths), peer_of(problem, options)
     runs = {"ours": ours.run, "peer": peer.run}
     if lengths is not None:
-        runs["full"] = dynamic_rnn(problem.with_full_length()).run
+        whole = problem.with_full_length()
+        runs |= {"full": dynamic_rnn(whole).run, "longest": dynamic_rnn(first_row(whole)).run}
     line: dict[str, Any] = {"against": peer.name}
     if peer.same:
         line["differs"] = differs(ours.run(), peer.run())
@@ -51,7 +53,15 @@ def beside(problem: Problem, options: Mapping[str, Any], settings: Settings) -> 
     line["ratio"] = times["peer"].over(times["ours"])
     if lengths is not None:
         line["of_full"] = times["ours"].over(times["full"])
+        line["of_longest"] = times["ours"].over(times["longest"])
     return line
+
+
+def first_row(problem: Problem) -> Problem:
+    """The same for one sequence, of full length."""
+    inputs, gradient = problem.inputs[:, :1].detach().contiguous(), problem.gradient[:, :1].contiguous()
+    inputs.requires_grad_(problem.inputs.requires_grad)
+    return replace(problem, shape=problem.shape._replace(batch=1), inputs=inputs, gradient=gradient)
 
 
 def peer_of(problem: Problem, options: Mapping[str, Any]) -> Contender:

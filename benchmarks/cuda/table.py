@@ -39,7 +39,7 @@ def _shapes(lines: Sequence[Line], part: str) -> Iterator[str]:
             yield from _rows(lines, known[what, "us_a_step"], f"{part} {what} us", [""])
         return
     for what in ("forward", "training"):
-        for name in ("ratio", "of_full"):
+        for name in ("ratio", "of_full", "of_longest"):
             bound = known.get((what, name))
             ways = WAYS if bound is not None or part not in _BRIEF else WAYS[1:]
             yield from _rows(lines, bound or Bound(part, what, name, nothing), f"{part} {what} {name}", ways)
@@ -63,7 +63,7 @@ def _rows(lines: Sequence[Line], bound: Bound, label: str, ways: Sequence[str]) 
 
 
 def _row(label: str, way: str, cells: Sequence[str]) -> str:
-    name = f"{label.replace('calls-', '').replace(' ratio', '').replace(' of_full', '/full')} {way}"
+    name = f"{label.replace('calls-', '').replace(' ratio', '').replace(' of_', '/')} {way}"
     return name[:LABEL].ljust(LABEL) + "".join(f"{each:>{WIDTH + 1}}" for each in cells)
 
 
