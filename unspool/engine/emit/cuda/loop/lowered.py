@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from unspool.engine.emit.cuda.loop.rewrites import in_parts, without_casts
+from unspool.engine.emit.cuda.loop.rewrites.casts import without_casts
+from unspool.engine.emit.cuda.loop.rewrites.parts import in_parts
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.lowering import is_added_up, lower_instruction
 from unspool.engine.emit.stages.passes import Pass, Stage, arrange
