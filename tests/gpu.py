@@ -66,6 +66,7 @@ def stages() -> list[Stage]:
         Stage("device", (sys.executable, "-c", ABOUT), 60),
         loops("one block", "TestOneBlock", 90),
         loops("whole rows", "TestWholeRows", 120),
+        loops("host numbers", "TestNumbersOnTheHost", 60),
         loops("two blocks", "TestTwoBlocks", 180),
         loops("cells", "TestCells", 600),
         loops("drawn cells", "TestDrawn", 900, workers=10),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.comparison import (
     CERTAIN,
@@ -26,12 +26,23 @@ from tests.comparison import (
 from tests.drawn_cells import DrawnCell
 from tests.emitting import assert_equals_interpreter
 from tests.emulator.cells import MAKE, UNITS, problem
-from unspool import Checkpoint, GRUCell, Keep, Recompute, bidirectional_dynamic_rnn, dynamic_rnn, explain
+from unspool import (
+    BasicLSTMCell,
+    Checkpoint,
+    GRUCell,
+    Keep,
+    Recompute,
+    bidirectional_dynamic_rnn,
+    cell,
+    dynamic_rnn,
+    explain,
+)
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.driver import Cuda
 from unspool.engine.emit.cuda.loop.emitter import CudaLoops
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
+from unspool.engine.emit.graphs.recorder import GraphRecorder
 from unspool.engine.emit.protocol import Chunk
 from unspool.engine.execute import plain
 from unspool.engine.execute.counts import Counts
@@ -134,6 +145,34 @@ class TestWholeRows:
         assert_near(found_by_kernels(own, dtype, LENGTHS, inputs, state), expected, limit)
 
 
+class Scaled(nn.Module):
+    """Has numbers and indices on the host, as torch allows beside tensors on a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(4))
+        self.scale = torch.tensor(0.5)
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.tanh(x[:, torch.tensor([3, 1, 0, 2])] * self.scale + h @ self.weight * torch.tensor(2))
+        h = torch.where(h > 0.5, torch.tensor(0.1), h)
+        return h, h
+
+
+class TestNumbersOnTheHost:
+    """Constants on the host are brought to the device, those that may change at every call."""
+
+    def test_a_step_may_have_them(self) -> None:
+        scaled, inputs = Scaled(), torch.randn(3, 5, 4)
+        own = cell(scaled, state_size=4)
+        for turn in range(4):
+            scaled.scale.fill_(1 + turn)
+            expected, _ = dynamic_rnn(own.cpu(), inputs)
+            found, _ = dynamic_rnn(own.cuda(), inputs.cuda())
+            torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-6)
+        assert explain(own, inputs.cuda()).emitter == "cuda-loop"
+
+
 class TestTwoBlocks:
     """Two blocks that hand words to each other: one step, a few, all dtypes, every place for weights."""
 
@@ -233,7 +272,8 @@ class TestLengths:
             warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
             torch.cuda.set_sync_debug_mode("error")
         try:
-            train()
+            for _ in range(4):  # as they are, recorded, and repeated
+                train()
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
@@ -276,6 +316,48 @@ class TestRecorded:
                 weight.grad = gradient
             optimizer.step()
             graphs.append(dynamic_rnn(own, inputs, lengths, state, dtype)[0])  # whose backward pass never comes
+
+    def test_repetitions_outlive_what_products_worked_in(self) -> None:
+        inputs = torch.randn(64, 40, 256).cuda()
+        cells = [BasicLSTMCell(256, input_size=256).cuda() for _ in range(2)]
+
+        def run(own: Any) -> list[Tensor]:
+            given = inputs.clone().requires_grad_()
+            outputs, _ = dynamic_rnn(own, given)
+            return [outputs.detach(), *torch.autograd.grad(outputs.square().sum(), [given, *own.parameters()])]
+
+        expected = [[run(own) for _ in range(4)][0] for own in cells]
+        del cells[1]
+        gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()  # type: ignore[attr-defined]  # as torch does, and compiled graphs
+        torch.cuda.empty_cache()
+        others = [torch.full((1 << 20,), -1, device="cuda") for _ in range(64)]  # whoever takes that memory now
+        for one, other in zip(run(cells[0]), expected[0], strict=True):
+            assert torch.equal(one, other)
+        assert all(bool((each == -1).all()) for each in others)
+
+    def test_a_capture_that_fails_leaves_nothing_behind(self) -> None:
+        device, ones = torch.device("cuda", 0), torch.ones(4, device="cuda")
+        recorder = GraphRecorder(device, lambda: None)
+        with pytest.raises(RuntimeError):
+            recorder.record(lambda: ones.sum().item())
+        torch.cuda.empty_cache()
+        replay, doubled = GraphRecorder(device, lambda: None).record(lambda: ones * 2)
+        replay()
+        assert doubled.tolist() == [2.0] * 4
+
+    def test_tf32_may_be_asked_for_in_either_way(self, recwarn: pytest.WarningsRecorder) -> None:
+        own, inputs = BasicLSTMCell(256, input_size=256).cuda(), torch.randn(16, 4, 256).cuda()
+        exact, _ = dynamic_rnn(own, inputs)
+        torch.backends.cuda.matmul.fp32_precision = "tf32"
+        try:
+            found = [dynamic_rnn(own, inputs)[0] for _ in range(3)]
+        finally:
+            torch.backends.cuda.matmul.fp32_precision = "ieee"
+        assert 1e-6 < distance(found[0], exact) < 1e-2
+        assert all(torch.equal(each, found[0]) for each in found)
+        assert torch.equal(dynamic_rnn(own, inputs)[0], exact)
+        assert not [each for each in recwarn.list if each.category is PerformanceWarning]
 
 
 class TestAtOnce:

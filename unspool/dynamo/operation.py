@@ -21,6 +21,7 @@ from unspool.dynamo.layouts import laid_out, separate, space, time_first
 from unspool.dynamo.residuals import TOKEN, Recorded, Recording, Residuals, check_sources
 from unspool.dynamo.site import Site
 from unspool.dynamo.skipping import called_as_it_is
+from unspool.engine.execute.recorded.recordings import unrecorded
 from unspool.engine.guards.fingerprint import CannotGuardError, Fingerprint
 from unspool.engine.guards.restoring import restored
 
@@ -40,7 +41,7 @@ def _loop(like: Tensor, operands: list[Tensor], site: str, wanted: list[bool]) -
         else:
             return [*results, residuals.token()] if any(wanted) else results
     if not any(wanted):
-        with torch.no_grad():
+        with torch.no_grad(), unrecorded():  # memory may be that of torch's own graphs
             return laid_out(at.results(at.run(operands)), at.turned, operands)
     return _recorded(at, operands)
 

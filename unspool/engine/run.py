@@ -20,7 +20,7 @@ from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import Layout, PackedLayout
 from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.parts import Parts
-from unspool.engine.execute.recorded.calls import recorded_of
+from unspool.engine.execute.recorded.recordings import recordings_of
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
 from unspool.engine.memory.policies import Keep, Memory, default_memory
 from unspool.engine.memory.random_state import RandomState
@@ -200,7 +200,7 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
         raise CannotPlanError(Code.NOTHING_TO_RUN, "there is nothing to run")
     call = _started(call, options)
     if alike and call.layout.on_device == (request.lengths is not None) and len(ready.calls) < MOST_CALLS:
-        call = call._replace(recorded=recorded_of(call))
+        call = call._replace(recordings=recordings_of(call))
         ready.calls[how[:3]] = how, call.start(), call._replace(constants={}, replay=None)
     return call, tensors
 

@@ -54,7 +54,8 @@ class Stepper:
             self._watched = [self._trace.new_state[k] for k in watched]
             weights = dict(zip(self._trace.weights, ready.weights.values(), strict=True))
             first = flatten(inputs)[0]
-            self._bound = phase.begin({**weights, **ready.constants}, len(first), for_single_steps(first.device))
+            values = {**weights, **ready.plan.brought(ready.constants)}
+            self._bound = phase.begin(values, len(first), for_single_steps(first.device))
         self._row_buffers = list(ready.row_buffers.values())
         self.output_size = cell.output_size
         """The sizes of the outputs, in their structure."""

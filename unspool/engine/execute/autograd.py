@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
@@ -26,7 +25,7 @@ def run_call(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     """Outputs and final state of a call from its operands, all flat."""
     if call.memory is None:
         with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
-            found = None if call.recorded is None else call.recorded.forward(call, tensors)
+            found = None if call.recordings is None else call.recordings.forward(call, tensors)
             return forward(call, tensors, None) if found is None else found[0]
     return _apply(call, *tensors)
 
@@ -38,14 +37,13 @@ class LoopFunction(torch.autograd.Function):
     def forward(ctx: Any, call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Runs the call, and saves its residuals."""
         ctx.random = RandomState(call.layout.device) if call.plan.is_random else None
-        found = None if call.recorded is None else call.recorded.forward(call, tensors)
+        found = None if call.recordings is None else call.recordings.forward(call, tensors, ctx)
         if found is None:
             store = ResidualStore(call.layout.device if call.swap else None)
             results, ctx.lease = _separate(forward(call, tensors, store), tensors), None
             ctx.lengths, residuals = store.lengths, store.saved()
         else:
             results, ctx.lease = found
-            ctx.lease.context = weakref.ref(ctx)
             ctx.lengths, residuals = ctx.lease.lengths, []
         ctx.call, ctx.given = call, len(tensors)
         ctx.loops = loops_at_once()

@@ -17,7 +17,7 @@ from unspool.engine.plans.plan import Plan, Schedule, row_of
 from unspool.engine.rows.labels import Axis
 
 if TYPE_CHECKING:
-    from unspool.engine.execute.recorded.calls import Recorded
+    from unspool.engine.execute.recorded.recordings import Recordings
 
 
 class Call(NamedTuple):
@@ -35,7 +35,7 @@ class Call(NamedTuple):
         replay: the same loop by ordinary autograd, from the same tensors, for gradients of gradients, if there are any.
         ends: a bit for each of the results, outputs before final states, that has a gradient.
         scope: the name of the loop, for a profiler.
-        recorded: what is recorded of calls like this one, if they can be.
+        recordings: what is recorded of calls like this one, if they can be.
     """
 
     plan: Plan
@@ -49,7 +49,7 @@ class Call(NamedTuple):
     replay: Replay | None
     ends: int
     scope: str
-    recorded: Recorded | None = None
+    recordings: Recordings | None = None
 
     @property
     def schedule(self) -> Schedule:
@@ -94,7 +94,8 @@ class Call(NamedTuple):
 
     def weights(self, operands: Operands[Tensor]) -> Values:
         """The values of weights and constants."""
-        return {**dict(zip(self.plan.trace.weights, operands.weights, strict=True)), **self.constants}
+        own = dict(zip(self.plan.trace.weights, operands.weights, strict=True))
+        return {**own, **self.plan.brought(self.constants)}
 
     def space(self, node: fx.Node) -> Tensor:
         """Space for a result of every step; zero where no step writes."""

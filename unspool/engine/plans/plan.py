@@ -13,6 +13,7 @@ from unspool.engine.emit.python import as_python
 from unspool.engine.execute.parts import Values
 from unspool.engine.execute.phase import Phase
 from unspool.engine.ir.program import lower_part
+from unspool.engine.memory.copying import brought
 from unspool.engine.partition.interleaved import copy_views, make_whole
 from unspool.engine.partition.outer_products import OuterSum, outer_sums
 from unspool.engine.partition.residuals import row_bytes, values_to_keep
@@ -81,11 +82,13 @@ class Plan:
         """Whether values that the step checks have not been looked at yet."""
         self.constants: dict[fx.Node, int] = {}
         """Which of the tensors that the step can reach each constant is."""
+        self.device: torch.device = traced.inputs[0].meta["val"].device
+        self.elsewhere = [node for node, tensor in traced.constants.items() if tensor.device != self.device]
+        """Constants that are on another device, as torch allows for numbers and indices on the host."""
         self.decided_by: tuple[int, ...] = ()
         """Which of them have values that the trace depends on."""
         self._watching: dict[tuple[int, ...], Phase] = {}
-        device = traced.inputs[0].meta["val"].device
-        self._draw, _ = as_python(lower_part(self.draws, self.labels), "draw", device)
+        self._draw, _ = as_python(lower_part(self.draws, self.labels), "draw", self.device)
 
     def find_constants(self, tensors: Sequence[Tensor]) -> None:
         """Finds the tensors that the step uses without being given them among those that it can reach.
@@ -103,6 +106,12 @@ class Plan:
             self.constants[node] = places[id(constant)]
         # Others are made of numbers in the step.
         self.decided_by = tuple(places[id(each)] for each in self.trace.decided_by if id(each) in places)
+
+    def brought(self, constants: dict[fx.Node, Tensor]) -> dict[fx.Node, Tensor]:
+        """The same constants, all of them on the device of the loop, whose kernels read no other memory."""
+        if not self.elsewhere:
+            return constants
+        return {**constants, **{node: brought(constants[node], self.device) for node in self.elsewhere}}
 
     def row_bytes(self, nodes: Sequence[fx.Node]) -> int:
         """Bytes of one row of these values."""

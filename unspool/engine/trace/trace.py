@@ -22,12 +22,12 @@ class Trace:
     `outputs` and `new_state` are computed from `weights`, `inputs` and `state`; the gradients `d_weights`, `d_inputs`
     and `d_state` also from `d_outputs` and `d_new_state`. A gradient that is not wanted, or that is zero, is None.
     `rows` is the number of rows. `row_buffers` are the last of the states: buffers with a row for each of the batch,
-    which every step hands on as they are. `literals` are tensors that the step makes of numbers, and `constants` those
-    that it uses without being given them; both by their nodes. `connections` is how autograd connects outputs and new
-    states to weights, inputs and states. `output_kind` is what the outputs are. `other_containers` says what is wrong
-    with the containers of the output, if they are not those of `cell.output_size`: with lengths, the cell cannot run.
-    `has_checks` says that the step checks values, which the graph does not. `decided_by` are tensors whose values
-    decide what the graph is.
+    which every step hands on as they are. `literals` are tensors that the step makes of numbers, on the device of its
+    inputs, and `constants` those that it uses without being given them; both by their nodes. `connections` is how
+    autograd connects outputs and new states to weights, inputs and states. `output_kind` is what the outputs are.
+    `other_containers` says what is wrong with the containers of the output, if they are not those of
+    `cell.output_size`: with lengths, the cell cannot run. `has_checks` says that the step checks values, which the
+    graph does not. `decided_by` are tensors whose values decide what the graph is.
     """
 
     graph: fx.Graph

@@ -72,7 +72,7 @@ def trace(
             if any(mutates(node) for node in recorded.graph.nodes):
                 recorded = functionalized(recorded, given)
     sizes.check()
-    literals = {node: tensor for node, tensor in recorded.constants.items() if _is_literal(node)}
+    literals = {node: tensor.to(spec.device) for node, tensor in recorded.constants.items() if _is_literal(node)}
     operands, d_outputs, d_new_state = step.grouped(recorded.given)
     assert step.connections is not None
     assert step.outputs is not None

@@ -18,6 +18,7 @@ from unspool.engine.emit.cuda.forms import computes, inputs_of, named, pointers,
 from unspool.engine.emit.cuda.kernel import Kernel
 from unspool.engine.emit.cuda.largest import BEFORE, Largest
 from unspool.engine.emit.cuda.launch import WAIT, launch
+from unspool.engine.emit.cuda.precision import tf32_is_allowed
 from unspool.engine.emit.cuda.tiles import FETCH, FEW_COLUMNS, MANY, MANY_COLUMNS, MULTIPLY, Tile
 from unspool.engine.ir.program import Instruction, Value
 
@@ -99,7 +100,7 @@ class Multiply(Kernel):
 
     def _serves(self, rows: int, given: dict[Value, Tensor]) -> bool:
         """Whether the rows are few, and where four elements can be fetched at once."""
-        if not 0 < rows <= max(self._tiles) or torch.backends.cuda.matmul.allow_tf32:
+        if not 0 < rows <= max(self._tiles) or tf32_is_allowed():
             return False  # with more rows, and in TF32, torch's products are faster
         fetched = [given[value] for value, _ in self._factors.pieces] + [given[self._factors.across]]
         return given[self._factors.across].is_contiguous() and all(

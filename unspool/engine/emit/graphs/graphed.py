@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from unspool.engine.emit.cuda.launch import overlapping
+from unspool.engine.emit.cuda.precision import tf32_is_allowed
 from unspool.engine.emit.graphs.joined import Joined
 from unspool.engine.emit.graphs.padded import Padded, can_pad
 from unspool.engine.emit.protocol import Chunk, CoreEmitter, Results, launches
@@ -180,7 +181,7 @@ class Graphed:
             return self._loop(shared, chunk)
         padded = Padded.of(counts, stream.device) if ragged else None
         shape = (len(counts), counts[0]) if padded is None else (padded.steps, padded.rows)
-        key = (ragged, *shape, stream.stream_id, torch.backends.cuda.matmul.allow_tf32)
+        key = (ragged, *shape, stream.stream_id, tf32_is_allowed())
         with self._lock:
             recording = self._recording(key, stream.stream_id, shared, chunk, padded)
             if recording is not None:

@@ -9,23 +9,12 @@ from typing import Any, cast
 
 import torch
 
+from unspool.engine.emit.cuda.bindings import bindings, done
+from unspool.engine.emit.cuda.precision import settings
 from unspool.engine.emit.protocol import Made
 from unspool.forking import ForkSafeLock
 
 _C = cast(Any, torch)._C
-HOW = (
-    _C._get_cublas_allow_tf32,
-    _C._get_cublas_allow_fp16_reduced_precision_reduction,
-    _C._get_cublas_allow_bf16_reduced_precision_reduction,
-    _C._get_blas_preferred_backend,
-)
-"""What torch may be told at any time of how to multiply: `torch.backends.cuda` has names for it, and takes longer."""
-
-_beside: dict[tuple[torch.device, int], Any] = {}
-"""On which streams recordings are made, by that on which they will run: a capture must not be seen by work under way.
-
-Products that are captured on one stream share the memory that their library works in, and so must run on one stream.
-"""
 _recording = ForkSafeLock()
 """One recording at a time: two would meet on one stream."""
 
@@ -52,7 +41,7 @@ class GraphRecorder:
         """The current stream, and how products are computed; None while somebody else captures it."""
         if torch.cuda.is_current_stream_capturing():
             return None
-        return _C._cuda_getCurrentRawStream(self._device.index), *[how() for how in HOW]
+        return _C._cuda_getCurrentRawStream(self._device.index), *settings()
 
     def record(self, function: Callable[[], Made]) -> tuple[Callable[[], None], Made]:
         """What repeats a function, and what it returned.
@@ -63,17 +52,11 @@ class GraphRecorder:
         with _recording.own, torch.cuda.device(self._device):
             if self._pool is None:
                 self._pool = torch.cuda.graph_pool_handle()
-            graph, after, stream = torch.cuda.CUDAGraph(), self._after, _stream_beside(self._device)
+            graph, after, aside = torch.cuda.CUDAGraph(), self._after, _Aside.of_current_stream(self._device)
+            aside.warm_up()
             # What is collected may belong to other graphs, which must not be destroyed while one is captured.
-            with torch.cuda.stream(stream), _uncollected():
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-                try:
-                    made = function()
-                except BaseException:
-                    with suppress(RuntimeError):  # it may be broken already
-                        graph.capture_end()
-                    raise
-                graph.capture_end()
+            with torch.cuda.stream(aside.stream), _uncollected():
+                made = self._captured(graph, function)
 
         def replay() -> None:
             graph.replay()
@@ -81,19 +64,55 @@ class GraphRecorder:
 
         return replay, made
 
+    def _captured(self, graph: torch.cuda.CUDAGraph, function: Callable[[], Made]) -> Made:
+        try:
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            made = function()
+            graph.capture_end()
+        except BaseException:
+            with suppress(RuntimeError):  # it may be broken already
+                graph.capture_end()
+            with suppress(RuntimeError):  # which torch 2.11 has not done then, and would wait for ever after
+                _C._cuda_endAllocateToPool(self._device.index, self._pool)
+            raise
+        return made
 
-def _stream_beside(device: torch.device) -> Any:
-    """The stream on which to record what is to run on the current one, ready to be captured."""
-    current = torch.cuda.current_stream(device)
-    key = device, current.cuda_stream
-    if key not in _beside:
-        _beside[key] = torch.cuda.Stream(device)
-    stream = _beside[key]
-    stream.wait_stream(current)
-    with torch.cuda.stream(stream):  # where a thread's first product runs, its library takes memory to work in
-        small = torch.zeros(16, 16, dtype=torch.float16, device=device)
-        torch.addmm(small[0], small, small)
-    return stream
+
+class _Aside:
+    """Where to record what is to run on some stream.
+
+    Products that are captured on one stream share the workspace of their library, whose address is in every graph. So
+    each stream on which graphs run has another one, of nobody else's, to record them on. And the workspace is taken
+    from a pool that is never given up: torch may drop it at any time, as it does where another graph is destroyed, but
+    whoever takes that memory again then runs on the same stream.
+
+    Args:
+        device: of both streams.
+    """
+
+    _known: dict[tuple[torch.device, int], _Aside] = {}
+
+    def __init__(self, device: torch.device) -> None:
+        driver = bindings("driver")
+        flags = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        (own,) = done(driver.cuStreamCreate(flags))  # torch hands out each of its own to several
+        self.stream: Any = torch.cuda.ExternalStream(int(own), device)
+        self._device, self._room = device, torch.cuda.MemPool()
+
+    @classmethod
+    def of_current_stream(cls, device: torch.device) -> _Aside:
+        """For the current stream."""
+        key = device, torch.cuda.current_stream(device).cuda_stream
+        if key not in cls._known:
+            cls._known[key] = cls(device)
+        return cls._known[key]
+
+    def warm_up(self) -> None:
+        """Lets libraries take what they need with a thread's first product, which must not happen while recording."""
+        self.stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self.stream), torch.cuda.use_mem_pool(self._room, self._device):
+            small = torch.zeros(16, 16, dtype=torch.float16, device=self._device)
+            torch.addmm(small[0], small, torch.mm(small, small))
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Calls that are repeated: calls.py finds a recording, passes.py is one, lease.py says whose its memory is."""
+"""Calls that are repeated: recordings.py finds a recorded_call.py, lease.py says whose its memory is."""

@@ -17,7 +17,7 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.layout import Layout
 
 if TYPE_CHECKING:
-    from unspool.engine.execute.recorded.passes import Recording
+    from unspool.engine.execute.recorded.recorded_call import RecordedCall
 
 Gradients = Sequence[Tensor | None]
 
@@ -39,13 +39,13 @@ class Lease:
 
     Args:
         recording: whose memory it is.
+        context: what autograd keeps of the call; None if there will be no backward pass.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedCall, context: Any) -> None:
         self._recording = recording
         self._own: Needed | None = None
-        self.context: weakref.ref[Any] | None = None
-        """What autograd keeps of the call, once there is such a thing."""
+        self._context = None if context is None else weakref.ref(context)
 
     @property
     def lengths(self) -> list[int]:
@@ -66,13 +66,22 @@ class Lease:
         with self._recording.lock.own:
             return None if self._own is not None else self._recording.backward(call, tensors, gradients, wanted)
 
-    def end(self) -> None:
-        """Somebody else is about to write to the memory: what is still needed is copied."""
+    def end(self) -> bool:
+        """Somebody else is about to write to the memory: whether something is still needed, and has been copied."""
+        if not self._is_needed():
+            return False
+        self._own = self._recording.needed_later()
+        return True
+
+    def give_back(self) -> bool:
+        """Whether nothing is needed any more, and the copies have been given back: autograd may keep the context."""
         if self._is_needed():
-            self._own = self._recording.needed_later()
+            return False
+        self._own = None
+        return True
 
     def _is_needed(self) -> bool:
-        context = None if self.context is None else self.context()
+        context = None if self._context is None else self._context()
         if context is None:
             return False
         try:

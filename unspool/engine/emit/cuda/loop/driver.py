@@ -14,9 +14,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from unspool.engine.emit.cuda.loop.nvrtc import bindings, cubin, done
+from unspool.engine.emit.cuda.bindings import bindings, done
+from unspool.engine.emit.cuda.loop.nvrtc import cubin
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Limits
+from unspool.engine.emit.cuda.precision import tf32_is_allowed
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.sharing import loops_at_once
 from unspool.engine.reasons import Code
@@ -51,7 +53,7 @@ class Cuda:
 
     def limits(self) -> Limits:
         """What a loop may have of it, and whether float32 may be multiplied as TF32."""
-        now = loops_at_once(), bool(torch.backends.cuda.matmul.allow_tf32)
+        now = loops_at_once(), tf32_is_allowed()
         if now not in self._known:  # asked for several times a call
             processors = max(1, self._limits.processors // now[0])
             self._known[now] = replace(self._limits, processors=processors, tf32=now[1])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-from collections.abc import Sequence
-from functools import cache
-from typing import Any
 
 from unspool.engine.emit import compile_cache
+from unspool.engine.emit.cuda.bindings import bindings, done
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.reasons import Code
 
@@ -72,31 +69,6 @@ def version() -> tuple[int, int]:
     except RuntimeError as error:  # its library is looked for at the first call
         raise CannotEmitError(f"there is no NVRTC: {error}", Code.NO_COMPILER) from error
     return int(major), int(minor)
-
-
-@cache
-def bindings(name: str) -> Any:
-    """A module of NVIDIA's own Python packages, which torch's CUDA builds come with.
-
-    Raises:
-        CannotEmitError: if they are not there.
-    """
-    try:
-        return importlib.import_module(f"cuda.bindings.{name}")
-    except ImportError as error:
-        raise CannotEmitError(f"cuda.bindings cannot be imported: {error}", Code.NO_COMPILER) from error
-
-
-def done(result: Sequence[Any]) -> Sequence[Any]:
-    """What a call returned besides its status.
-
-    Raises:
-        RuntimeError: if it failed.
-    """
-    status, *rest = result
-    if int(status):
-        raise RuntimeError(f"CUDA failed: {status}")
-    return rest
 
 
 def _encoded(text: str) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -54,7 +54,7 @@ class _Pass(NamedTuple):
         return [None if each is None else next(found) for each in self.results]
 
 
-class Recording:
+class RecordedCall:
     """A forward pass, and the backward passes that go with it, over calls that are alike.
 
     Args:
@@ -79,15 +79,22 @@ class Recording:
         self._residuals = [] if store is None else store.saved()
         self.lengths = [] if store is None else store.lengths
         self._backward: dict[Hashable, _Pass | None] = {}
+        """By which gradients come, and which are wanted; None if a pass cannot be recorded."""
+        self._seen: set[Hashable] = set()
         self._holder: weakref.ref[Lease] | None = None
+        self._ended: weakref.WeakSet[Lease] = weakref.WeakSet()
+        """Those that have copies of what they need."""
 
-    def forward(self, call: Call, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Lease]:
-        """Results of a call, and what its backward pass needs."""
+    def forward(self, call: Call, tensors: Sequence[Tensor], context: Any) -> tuple[list[Tensor], Lease]:
+        """Results of a call, and what its backward pass needs, which is lent to autograd's `context`."""
         with self.lock.own:
+            for each in list(self._ended):
+                if each.give_back():
+                    self._ended.discard(each)
             holder = None if self._holder is None else self._holder()
-            if holder is not None:
-                holder.end()
-            lease = Lease(self)
+            if holder is not None and holder.end():
+                self._ended.add(holder)
+            lease = Lease(self, context)
             self._holder = weakref.ref(lease)
             with profiled(call.scope, "recorded"):
                 results = self._forward(moving(call, tensors))
@@ -114,16 +121,15 @@ class Recording:
             return None
         like = tuple(wanted), tuple(None if each is None else _form(each) for each in gradients)
         if like not in self._backward:
-            if len(self._backward) < MOST_GRADIENTS:
-                self._backward[like] = None
-            return None
+            if like not in self._seen:
+                self._seen.add(like)
+                return None
+            if len(self._backward) == MOST_GRADIENTS:
+                return None
+            self._backward[like] = recorded_or_none(lambda: self._record_backward(call, tensors, gradients, wanted))
         found = self._backward[like]
         if found is None:
-            found = recorded(lambda: self._record_backward(call, tensors, gradients, wanted))
-            if found is None:
-                del self._backward[like]
-                return None
-            self._backward[like] = found
+            return None
         with profiled(call.scope, "recorded adjoint"):
             return found([each for each in gradients if each is not None])
 
@@ -144,7 +150,7 @@ class Recording:
         return [*tensors[: len(tensors) - given], *self._given[:given]]
 
 
-def recorded(record: Callable[[], Made]) -> Made | None:
+def recorded_or_none(record: Callable[[], Made]) -> Made | None:
     """What was recorded; None where it could not be, and the call runs as it would without."""
     try:
         with torch.inference_mode(False), torch.no_grad():  # memory that is written by calls in other modes too

@@ -7,18 +7,25 @@ therefore recorded at the second of two calls that are alike: weights in the sam
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import threading
+from collections.abc import Generator, Hashable, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from unspool.engine.emit.protocol import Recorder
 from unspool.engine.emit.sharing import loops_at_once
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.recorded.lease import Lease
-from unspool.engine.execute.recorded.passes import Recording, addresses, forms, moving, recorded
+from unspool.engine.execute.recorded.recorded_call import RecordedCall, addresses, forms, moving, recorded_or_none
 from unspool.engine.memory.budget import Budget, Item
 from unspool.engine.memory.policies import device_bytes
+from unspool.engine.ops.table import op_of
+from unspool.engine.plans.plan import Plan
+from unspool.engine.trace.graph import aten
 from unspool.forking import ForkSafeLock
 from unspool.tracers import hooks_see_saved
 
@@ -29,29 +36,55 @@ PART = 256
 the host, and would gain nothing."""
 LEAST = 64 << 20
 """The same in bytes, where that is a smaller part."""
+SEGMENTS = 24 << 20
+"""Bytes that torch takes for a few small values, or for one of a mebibyte: a recording has memory of its own."""
 MOST_AT_ONCE = 8
 """How many of the largest calls all recordings of a device may hold; those that were used longest ago make room."""
 
+NEVER_WAIT: set[Any] = {aten._weight_norm_interface.default, aten._weight_norm_interface_backward.default}
+"""Operations that the engine's table does not have, because they see weights alone, and that are kernels."""
+
 _budgets: dict[torch.device, Budget] = {}
+_thread = threading.local()
 
 
-def recorded_of(call: Call) -> Recorded | None:
+@contextmanager
+def unrecorded() -> Generator[None]:
+    """Calls in here are not recorded: somebody else has a say in where memory comes from."""
+    before = getattr(_thread, "unrecorded", False)
+    _thread.unrecorded = True
+    try:
+        yield
+    finally:
+        _thread.unrecorded = before
+
+
+def recordings_of(call: Call) -> Recordings | None:
     """Where to record calls like this one; None if they cannot be, or are too large to be kept in memory."""
-    layout, parts = call.layout, call.start()
+    layout, plan, parts = call.layout, call.plan, call.start()
     emitters = {each.emitter for each in parts}
-    if (layout.sorted and not layout.on_device) or call.swap or call.plan.is_random or len(emitters) != 1:
+    if (layout.sorted and not layout.on_device) or call.swap or len(emitters) != 1 or not _can_be_repeated(plan):
         return None
     recorder = emitters.pop().recorder(layout.device, [each.core for each in parts])
     if recorder is None:
         return None
     total = layout.rows(0, layout.steps) * sum(each.crossing for each in parts)
+    if call.memory is not None:  # gradients of weights are made by every repetition, and copied
+        total += 2 * plan.row_bytes(plan.trace.weights)
     most = max(LEAST, device_bytes(layout.device) // PART) if layout.device.type == "cuda" else LEAST
     if total > most:
         return None
-    return Recorded(recorder, total, _budgets.setdefault(layout.device, Budget(MOST_AT_ONCE * most)))
+    return Recordings(recorder, max(total, SEGMENTS), _budgets.setdefault(layout.device, Budget(MOST_AT_ONCE * most)))
 
 
-class Recorded(Item):
+def _can_be_repeated(plan: Plan) -> bool:
+    """Whether a plan does the same at every call, and nothing in it may wait for the device, as `matrix_exp` does."""
+    targets: set[Any] = {node.target for node in plan.trace.graph.nodes}
+    known = all(op_of(each) is not None for each in targets - NEVER_WAIT if isinstance(each, OpOverload))
+    return known and not plan.is_random and not plan.elsewhere
+
+
+class Recordings(Item):
     """What is recorded of the calls of one plan that have as many steps and rows.
 
     Args:
@@ -65,19 +98,20 @@ class Recorded(Item):
         self._recorder, self._budget = recorder, budget
         self._lock = ForkSafeLock()
         self._like: Hashable = None
-        self._recording: Recording | None = None
+        self._recording: RecordedCall | None = None
         self._tries = 0
 
-    def forward(self, call: Call, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Lease] | None:
+    def forward(self, call: Call, tensors: Sequence[Tensor], context: Any = None) -> tuple[list[Tensor], Lease] | None:
         """Results of a call, and what its backward pass needs; None if nothing like it has been recorded.
 
         Args:
             call: the call.
             tensors: its operands, flat.
+            context: what autograd keeps of it until its backward pass, if there will be one.
         """
         place = self._recorder.place()
-        if place is None or hooks_see_saved():  # who sees what is saved is to have it
-            return None
+        if place is None or hooks_see_saved() or getattr(_thread, "unrecorded", False):
+            return None  # who sees what is saved is to have it
         like = place, call.ends, loops_at_once(), addresses(call, tensors), forms(moving(call, tensors))
         with self._lock.own:
             if like != self._like:
@@ -89,7 +123,7 @@ class Recorded(Item):
         if recording is None:
             return None
         self._budget.use(self)
-        return recording.forward(call, tensors)
+        return recording.forward(call, tensors, context)
 
     @property
     def holds(self) -> bool:
@@ -101,10 +135,11 @@ class Recorded(Item):
         with self._lock.own:
             self._recording = None
 
-    def _record(self, call: Call, tensors: Sequence[Tensor], place: Hashable) -> Recording | None:
+    def _record(self, call: Call, tensors: Sequence[Tensor], place: Hashable) -> RecordedCall | None:
         if self._tries == TRIES:
             return None
-        self._tries += 1
         # Of its own, since who waits for the backward pass of an earlier recording repeats that one whenever it likes.
         recorder = self._recorder.apart()
-        return recorded(lambda: Recording(recorder, place, call, tensors))
+        found = recorded_or_none(lambda: RecordedCall(recorder, place, call, tensors))
+        self._tries = TRIES if found is None else self._tries + 1  # what cannot be recorded is not tried again
+        return found
