@@ -95,6 +95,7 @@ class _Aside:
     def __init__(self, device: torch.device) -> None:
         driver = bindings("driver")
         flags = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        torch.cuda.current_stream(device).query()  # binds the device's context to this thread
         (own,) = done(driver.cuStreamCreate(flags))  # torch hands out each of its own to several
         self.stream: Any = torch.cuda.ExternalStream(int(own), device)
         self._device, self._room = device, torch.cuda.MemPool()
