@@ -31,14 +31,14 @@ from unspool.tracers import hooks_see_saved
 
 TRIES = 8
 """How often calls of some steps and rows are recorded: where addresses keep changing, it costs more than it saves."""
-PART = 256
+PART = 64
 """What a call may take that is recorded, as a part of the device's memory: a larger one takes the device longer than
 the host, and would gain nothing."""
 LEAST = 64 << 20
 """The same in bytes, where that is a smaller part."""
 SEGMENTS = 24 << 20
 """Bytes that torch takes for a few small values, or for one of a mebibyte: a recording has memory of its own."""
-MOST_AT_ONCE = 8
+MOST_AT_ONCE = 2
 """How many of the largest calls all recordings of a device may hold; those that were used longest ago make room."""
 
 NEVER_WAIT: set[Any] = {aten._weight_norm_interface.default, aten._weight_norm_interface_backward.default}
