@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import sys
@@ -25,6 +26,7 @@ TINY = timing.Settings("cpu", rounds=2, tiny=True)
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_EMIT", "interpreted")  # nothing is compiled
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # in a process that has run many tests, each takes a second
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

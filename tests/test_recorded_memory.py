@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,16 +87,31 @@ def test_a_pending_backward_pass_leaves_later_recordings_alone(machine: Emulated
     assert_close(list(gradients), expected(own, 1)[3:])
 
 
-def test_recordings_used_long_ago_make_room(machine: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> weakref.WeakSet[Recordings]:
+    """Those that are made in a test, as long as they live."""
+    own, make = weakref.WeakSet[Recordings](), Recordings.__init__
+
+    def noted(self: Recordings, *arguments: Any) -> None:
+        make(self, *arguments)
+        own.add(self)
+
+    monkeypatch.setattr(Recordings, "__init__", noted)
+    return own
+
+
+def test_recordings_used_long_ago_make_room(
+    machine: Emulated, made: weakref.WeakSet[Recordings], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recordings, "_budgets", {torch.device("cpu"): Budget(9000)})
     monkeypatch.setattr(recordings, "SEGMENTS", 0)
-    own, several, others = lstm(), (3, 4, 5, 6, 7), living()
+    own, several = lstm(), (3, 4, 5, 6, 7)
     for steps in several:
         for _ in range(2):
             with torch.no_grad():
                 loop(own, inputs_of(1, steps))
     assert machine.recorded == len(several)
-    held = [each for each in living() if each.holds and not any(each is other for other in others)]
+    held = [each for each in made if each.holds]
     assert 1 < len(held) < len(several)
     assert sum(each.size for each in held) <= 9000
     for steps in several:  # and are made anew
@@ -123,20 +139,14 @@ def test_threads_may_repeat_one_recording(machine: Emulated) -> None:
     assert wrong == []
 
 
-def test_recordings_go_with_their_cell(machine: Emulated) -> None:
+def test_recordings_go_with_their_cell(machine: Emulated, made: weakref.WeakSet[Recordings]) -> None:
     own = lstm()
     for seed in range(3):
         found(own, seed)
-    before = len(living())
+    assert made
     del own
-    assert len(living()) < before
-
-
-def living() -> list[Recordings]:
     gc.collect()
-    return [
-        each for each in gc.get_objects() if type(each) is Recordings
-    ]  # others' __class__ may be anything, and warn
+    assert not made
 
 
 def test_what_is_changed_in_place_before_backward_is_an_error(machine: Emulated) -> None:
