@@ -38,3 +38,13 @@ def test_what_is_gone_takes_no_room() -> None:
     budget.use(item)
     budget.use(item)
     assert item.released == 0
+
+
+def test_all_give_their_memory_back_at_once() -> None:
+    budget, items = Budget(10), [Kept(4) for _ in range(2)]
+    assert not budget.empty()
+    for each in items:
+        budget.use(each)
+    assert budget.empty()
+    assert [each.released for each in items] == [1, 1]
+    assert not budget.empty()

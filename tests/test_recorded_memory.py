@@ -14,6 +14,7 @@ import torch
 from tests.emulator import Emulated
 from tests.recorded_calls import assert_close, expected, found, inputs_of, loop, loss, lstm, recording
 from unspool import BasicLSTMCell, EmbeddingWrapper, dynamic_rnn
+from unspool.engine.execute import autograd
 from unspool.engine.execute.recorded import lease, recordings
 from unspool.engine.execute.recorded.recordings import Recordings
 from unspool.engine.memory.budget import Budget
@@ -206,3 +207,36 @@ def test_gradients_of_weights_count(machine: Emulated, monkeypatch: pytest.Monke
         for _ in range(3):
             dynamic_rnn(own, ids, dtype=torch.float32, time_major=True)
     assert machine.recorded == 1
+
+
+@pytest.mark.parametrize("which", ["forward", "backward"])
+def test_recordings_make_room_for_a_pass_that_finds_no_memory(
+    which: str, machine: Emulated, made: weakref.WeakSet[Recordings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = lstm(), lstm(5)
+    for seed in range(3):
+        found(own, seed)
+    held, failures = [each for each in made if each.holds], list[bool]()
+    kind = autograd.Backward if which == "backward" else None
+    ran = autograd.forward if kind is None else kind.run
+
+    def full(*arguments: Any) -> Any:
+        if any(each.holds for each in held):
+            failures.append(True)
+            raise torch.OutOfMemoryError("there is no memory left")
+        return ran(*arguments)
+
+    monkeypatch.setattr(autograd if kind is None else kind, "forward" if kind is None else "run", full)
+    assert_close(found(other, 1), expected(other, 1))
+    assert failures == [True]
+    assert not any(each.holds for each in held)
+
+
+def test_where_nothing_is_held_memory_is_missing(machine: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("there is no memory left")
+
+    monkeypatch.setattr(recordings, "_budgets", dict[torch.device, Budget]())
+    monkeypatch.setattr(autograd, "forward", full)
+    with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
+        found(lstm(), 0)

@@ -15,6 +15,7 @@ from unspool.engine.execute.backward import Backward
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.recorded.lease import Needed
+from unspool.engine.execute.recorded.recordings import with_room
 from unspool.engine.memory.random_state import RandomState
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.trace.gradient_reach import bits
@@ -23,6 +24,10 @@ from unspool.tracers import differentiator, is_batched, onlooker
 
 def run_call(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     """Outputs and final state of a call from its operands, all flat."""
+    return with_room(call.layout.device, lambda: _run(call, tensors))
+
+
+def _run(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     if call.memory is None:
         with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
             found = None if call.recordings is None else call.recordings.forward(call, tensors)
@@ -77,8 +82,13 @@ class LoopFunction(torch.autograd.Function):
                 return (None, *found)
             known = Needed([*saved[kept:]], ctx.call.layout)
             with nullcontext(known) if ctx.lease is None else ctx.lease.needed() as (residuals, layout):
-                store, call = ResidualStore.reading(ctx.lengths, residuals, swap), ctx.call._replace(layout=layout)
-                return (None, *Backward(call, tensors, outputs, store, gradients, wanted).run())
+                call = ctx.call._replace(layout=layout)
+
+                def run() -> list[Tensor | None]:
+                    store = ResidualStore.reading(ctx.lengths, residuals, swap)
+                    return Backward(call, tensors, outputs, store, gradients, wanted).run()
+
+                return (None, *with_room(layout.device, run))
 
 
 _apply: Callable[..., tuple[Tensor, ...]] = cast(Any, LoopFunction).apply

@@ -54,3 +54,12 @@ class Budget:
                     released.append(found)
         for each in released:  # outside of the lock, since each has one of its own
             each.release()
+
+    def empty(self) -> bool:
+        """Has all items give their memory back; whether there was one."""
+        with self._lock.own:
+            found = [item for each in self._used if (item := each()) is not None]
+            self._used.clear()
+        for each in found:
+            each.release()
+        return bool(found)

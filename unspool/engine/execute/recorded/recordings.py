@@ -8,9 +8,9 @@ therefore recorded at the second of two calls that are alike: weights in the sam
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,8 @@ from unspool.engine.plans.plan import Plan
 from unspool.engine.trace.graph import aten
 from unspool.forking import ForkSafeLock
 from unspool.tracers import hooks_see_saved
+
+Result = TypeVar("Result")
 
 TRIES = 8
 """How often calls of some steps and rows are recorded: where addresses keep changing, it costs more than it saves."""
@@ -57,6 +59,17 @@ def unrecorded() -> Generator[None]:
         yield
     finally:
         _thread.unrecorded = before
+
+
+def with_room(device: torch.device, run: Callable[[], Result]) -> Result:
+    """What `run()` returns; without memory for it, it is run once more, after all recordings have given theirs back."""
+    try:
+        return run()
+    except torch.OutOfMemoryError:
+        budget = _budgets.get(device)
+        if budget is None or not budget.empty():
+            raise
+    return run()  # out here, where the error holds nothing any more
 
 
 def recordings_of(call: Call) -> Recordings | None:
