@@ -19,7 +19,7 @@ from unspool import Checkpoint, Keep, Recompute, cell, dynamic_rnn, tracers
 from unspool.engine import run
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.tiles import Tiling
-from unspool.loops import arguments
+from unspool.loops import arguments, looks
 
 aten: Any = torch.ops.aten
 WHOLE = Tiling(rows=2, warps=2)
@@ -89,7 +89,8 @@ class NoLooking(TorchFunctionMode):
 
 @pytest.fixture(autouse=True)
 def lengths_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "stays_on_device", lambda lengths, device: True)
+    for module in (run, looks):
+        monkeypatch.setattr(module, "stays_on_device", lambda lengths, device: True)
     monkeypatch.setattr(arguments, "check_lengths_fit", lambda lengths, steps: None)  # as if they were on a GPU
 
 

@@ -21,7 +21,8 @@ from tests.emulator.cells import UNITS, problem
 from tests.idioms import IDIOMS
 from tests.profiles import cases
 from unspool import Checkpoint, Recompute, cell, dynamic_rnn, explain
-from unspool.engine import run
+from unspool.engine import chunks
+from unspool.engine.chunks import longest_chunk
 from unspool.engine.emit import registry
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.emitter import chunk_room
@@ -34,7 +35,6 @@ from unspool.engine.execute.counts import Counts
 from unspool.engine.fallbacks import PerformanceWarning
 from unspool.engine.ir.core import Core
 from unspool.engine.reasons import Reason
-from unspool.engine.run import longest_chunk
 from unspool.structure import map_structure
 
 UNPLANNED = ("branching", "clockwork")
@@ -342,7 +342,7 @@ def test_chunks_are_few_of_much_the_same_length_and_short_where_residuals_are_sw
 
 def test_a_chunk_is_as_long_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = torch.zeros(3, 100, 4)
-    monkeypatch.setattr(run, "ENOUGH_ROWS", 1)  # as on a GPU
+    monkeypatch.setattr(chunks, "ENOUGH_ROWS", 1)  # as on a GPU
     with emulated(tiling=DIVIDED) as emitter, torch.no_grad():
         for room, launches in ((0, 4), (1 << 20, 1)):  # chunks of a few steps, or all of them
             monkeypatch.setattr(EmulatedEmitter, "chunk_bytes", lambda emitter, device, room=room: room)

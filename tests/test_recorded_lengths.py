@@ -24,7 +24,7 @@ from tests.recorded_calls import (
 from unspool import dynamic_rnn
 from unspool.engine import Memory, run
 from unspool.engine.execute import plain
-from unspool.loops import arguments
+from unspool.loops import arguments, looks
 
 
 @pytest.fixture
@@ -39,7 +39,8 @@ LENGTHS = [[5, 2, 1], [0, 4, 4], [3, 5, 5], [0, 0, 2], [1, 1, 1], [0, 0, 0]]
 @pytest.fixture
 def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lengths are as if they were on a GPU."""
-    monkeypatch.setattr(run, "stays_on_device", lambda lengths, device: True)
+    for module in (run, looks):
+        monkeypatch.setattr(module, "stays_on_device", lambda lengths, device: True)
     monkeypatch.setattr(arguments, "check_lengths_fit", lambda lengths, steps: None)
 
 

@@ -92,7 +92,7 @@ def unwrapped_without_values(cell: Any) -> Generator[None, None, None]:
     """`unwrapped`, with whole weights that have no values in the place of shards: to look at, not to run."""
     with unwrapped(cell), ExitStack() as stack:
         whole: dict[Any, nn.Parameter] = {}  # a weight in two places stays one
-        for module in cell.modules() if _may_be_wrapped() and isinstance(cell, nn.Module) else ():
+        for module in cell.modules() if may_be_wrapped() and isinstance(cell, nn.Module) else ():
             weights = vars(module)["_parameters"]
             for name, each in weights.items():
                 if hasattr(each, "placements"):
@@ -107,7 +107,7 @@ def check_not_wrapped(module: nn.Module) -> None:
     Its weights would be neither sharded nor kept the same in all processes, and nobody would notice. A module does not
     know what it is a part of, but whoever has it built does: one of the methods that are running.
     """
-    frame = inspect.currentframe() if _may_be_wrapped() else None
+    frame = inspect.currentframe() if may_be_wrapped() else None
     seen: set[int] = set()
     while frame is not None:
         who = frame.f_locals.get("self")
@@ -124,7 +124,7 @@ def without_views(module: nn.Module, results: Any) -> Any:
 
     The gathering of shards for backward hangs on what it returns, and a change in place would take that from a view.
     """
-    if not _may_be_wrapped() or not _is_sharded(module):
+    if not may_be_wrapped() or not _is_sharded(module):
         return results
     return map_tensors(lambda leaf: leaf if leaf._base is None else leaf.clone(), results)
 
@@ -132,7 +132,8 @@ def without_views(module: nn.Module, results: Any) -> Any:
 # -- what is wrapped --------------------------------------------------------------------------------------------------
 
 
-def _may_be_wrapped() -> bool:
+def may_be_wrapped() -> bool:
+    """Whether there are processes that something could be wrapped for."""
     distributed: Any = torch.distributed
     return distributed.is_available() and distributed.is_initialized()
 
@@ -148,7 +149,7 @@ def _is_wrapping(module: nn.Module) -> bool:
 
 def _wrapped(cell: Any, *, every: bool = False) -> list[nn.Module]:
     """The wrapped modules in a cell, outermost first; one for those that were sharded together, or every one."""
-    if not _may_be_wrapped() or not isinstance(cell, nn.Module):
+    if not may_be_wrapped() or not isinstance(cell, nn.Module):
         return []
     found: dict[int, nn.Module] = {}
     for module in cell.modules():

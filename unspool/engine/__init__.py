@@ -6,9 +6,10 @@ Loops use `entry.run`, and `entry.explain`, which says how it would run; both ta
 
 from unspool.engine.explain.explanation import Explanation
 from unspool.engine.fallbacks import PerformanceWarning, StrictError, fall_back, strict
+from unspool.engine.known.cache import find as known_call
 from unspool.engine.memory.policies import Checkpoint, Keep, Memory, Recompute, check_memory
 from unspool.engine.reasons import CannotPlanError, Code, Line, Reason
-from unspool.engine.request import Options, Request
+from unspool.engine.request import Options, Request, stays_on_device
 
 __all__ = [
     "CannotPlanError",
@@ -26,5 +27,7 @@ __all__ = [
     "StrictError",
     "check_memory",
     "fall_back",
+    "known_call",
+    "stays_on_device",
     "strict",
 ]

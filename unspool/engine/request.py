@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -44,6 +45,9 @@ class Request:
             padding, the longest sequence first. Then there are no lengths.
         order: which row of the caller's batch each of the packed sequences is; None if they are in its order. What the
             cell itself has of each row is in that order.
+        look: by what the caller tells calls like this one from others, if those need not be checked and prepared again;
+            see `known/cache.py`.
+        starts_with_zeros: whether the caller has made the initial state, of zeros.
         fixed: whether nobody changes anything about the cell but the values of its weights, by the caller's word: then
             what one call has found out need not be looked for by the next.
     """
@@ -57,9 +61,16 @@ class Request:
     owner: Any = None
     counts: tuple[int, ...] | None = field(default=None, kw_only=True)
     order: Tensor | None = field(default=None, kw_only=True)
+    look: Hashable = field(default=None, kw_only=True)
+    starts_with_zeros: bool = field(default=False, kw_only=True)
     fixed: bool = field(default=False, kw_only=True)
 
     @property
     def subject(self) -> Any:
         """Whom messages are about: the module or function that a cell was made of, if it was."""
         return self.owner if isinstance(self.owner, nn.Module | FunctionType) else self.cell
+
+
+def stays_on_device(lengths: Tensor, device: torch.device) -> bool:
+    """Whether the host would have to wait for lengths, and does not: they are not looked at."""
+    return device.type == "cuda" and lengths.device == device

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unspool.engine import repeated, scanned
+from unspool.engine import scanned
+from unspool.engine.chunks import default_chunk, suited_chunk
 from unspool.engine.emit.registry import asked
 from unspool.engine.execute import plain
 from unspool.engine.execute.autograd import run_call
@@ -19,16 +19,18 @@ from unspool.engine.execute.device_layout import DeviceLayout
 from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.layout import Layout, PackedLayout
 from unspool.engine.execute.operands import Operands
-from unspool.engine.execute.parts import Parts
 from unspool.engine.execute.recorded.recordings import recordings_of
 from unspool.engine.fallbacks import fall_back, is_strict, report_fault
+from unspool.engine.known import cache as known_calls
+from unspool.engine.known import fixed
+from unspool.engine.known.guarded import GuardedCall
 from unspool.engine.memory.policies import Keep, Memory, default_memory
 from unspool.engine.memory.random_state import RandomState
 from unspool.engine.plans.cache import plan_of
 from unspool.engine.plans.fast_path import Ready
 from unspool.engine.plans.plan import Plan
 from unspool.engine.reasons import CannotPlanError, Code, Reason
-from unspool.engine.request import Options, Request
+from unspool.engine.request import Options, Request, stays_on_device
 from unspool.engine.trace.gradient_reach import bits
 from unspool.structure import Structure, flatten, map_structure, map_tensors, unflatten_as
 from unspool.tracers import recorder, static_shape
@@ -44,7 +46,7 @@ def run(request: Request, scope: str = "rnn") -> tuple[Structure, Structure]:
     """
     if recorder() == "torch.export" and _can_be_scanned(request):
         return scanned.run(request.cell, request.inputs, request.lengths, request.state, request.output_dtype)
-    again = repeated.find(request, scope)
+    again = fixed.find(request, scope)
     if again is not None:
         call, tensors = again.again(request)
         try:
@@ -83,7 +85,7 @@ def run(request: Request, scope: str = "rnn") -> tuple[Structure, Structure]:
         report_fault(request.subject, error)
         return found
     if not _say_interpreted(request.subject, call):  # a compiler may have failed only now
-        repeated.remember(request, scope, call, tensors)
+        fixed.remember(request, scope, call, tensors)
     return _structured(request, call, results)
 
 
@@ -172,6 +174,8 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
     how = steps, batch_size, kind, scope, emitter, options, [each.requires_grad for each in tensors]
     alike = _alike(request, device)
     if alike and (call := _call_again(request, ready, how)) is not None:
+        if request.look is not None:
+            _remember(request, ready, call)
         return call, tensors
 
     swap = options.swap_memory and device.type == "cuda"
@@ -183,7 +187,7 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
             plan,
             layout,
             steps,
-            options.parallel_iterations or _default_chunk(layout),
+            options.parallel_iterations or default_chunk(layout),
             (options.memory or _default_policy(plan, layout, swap=swap)) if adjoint else None,
             swap,
             emitter,
@@ -203,6 +207,13 @@ def prepare(request: Request, scope: str = "rnn") -> tuple[Call, Sequence[Tensor
         call = call._replace(recordings=recordings_of(call))
         ready.calls[how[:3]] = how, call.start(), call._replace(constants={}, replay=None)
     return call, tensors
+
+
+def _remember(request: Request, ready: Ready, call: Call) -> None:
+    """Lets calls that look like this one run without any of this, unless there is something to be said at each."""
+    known = None if slowed_by(call) else GuardedCall.of(request, ready, call)
+    if known is not None:
+        known_calls.remember(request.cell, request.look, known)
 
 
 def _alike(request: Request, device: torch.device) -> bool:
@@ -241,49 +252,15 @@ def relaid(call: Call, layout: Layout, requiring: int, options: Options) -> Call
     ends = call.plan.reach.results(layout, requiring) if call.memory is not None else 0
     if layout.steps == 0 or bool(ends) != (call.memory is not None):
         return None
-    chunk = options.parallel_iterations or _default_chunk(layout)
+    chunk = options.parallel_iterations or default_chunk(layout)
     return _started(call._replace(layout=layout, ends=ends, chunk=chunk), options)
 
 
 def _started(call: Call, options: Options) -> Call:
     """A call whose compilers are at work, in chunks that suit its values."""
     parts = call.start()  # which may still find a reason
-    chunk = options.parallel_iterations or _suited_chunk(call, parts)
+    chunk = options.parallel_iterations or suited_chunk(call, parts)
     return call if chunk == call.chunk else call._replace(chunk=chunk)
-
-
-def _suited_chunk(call: Call, parts: Sequence[Parts]) -> int:
-    """How many steps to work on at once: as many as suits what an emitter has made, or what values take."""
-    chunk, layout = call.chunk, call.layout
-    largest = max(each.largest_beside for each in parts)
-    if largest >= LARGE_ROW:
-        return max(1, min(chunk, CHUNK_BYTES // (largest * layout.batch_size)))
-    rooms = [(each.emitter.chunk_bytes(layout.device), each.crossing) for each in parts]
-    return longest_chunk(rooms, layout.steps, layout.batch_size, chunk, swap=call.swap)
-
-
-def longest_chunk(
-    rooms: Sequence[tuple[int, int]], steps: int, batch_size: int, least: int, *, swap: bool = False
-) -> int:
-    """How many steps to work on at once, so that chunks are few and of much the same length.
-
-    Args:
-        rooms: for each direction, the bytes that a chunk may take for what its core reads and writes, and how many of
-            them there are in a row and step.
-        steps: how many there are.
-        batch_size: rows of a step.
-        least: the shortest chunk.
-        swap: whether what backward needs waits in host memory.
-
-    >>> longest_chunk([(448 << 20, 1 << 10)], 1000, 4096, least=32)  # of at most 112 steps
-    112
-    >>> longest_chunk([(448 << 20, 1 << 10)], 120, 4096, least=32)
-    60
-    """
-    most = min((min(room, SWAPPED_BYTES) if swap else room) // max(1, row * batch_size) for room, row in rooms)
-    if most <= least:
-        return least
-    return max(least, -(-steps // -(-steps // most)))
 
 
 def _layout(request: Request, steps: int, batch_size: int, device: torch.device) -> Layout:
@@ -294,11 +271,6 @@ def _layout(request: Request, steps: int, batch_size: int, device: torch.device)
         return Layout.full(batch_size, steps, device)
     on_device = stays_on_device(request.lengths, device)
     return (DeviceLayout if on_device else Layout.of)(request.lengths, steps, device)
-
-
-def stays_on_device(lengths: Tensor, device: torch.device) -> bool:
-    """Whether the host would have to wait for lengths."""
-    return device.type == "cuda" and lengths.device == device
 
 
 def _shown_padded(request: Request, counts: tuple[int, ...]) -> Request:
@@ -321,26 +293,5 @@ def _replay(request: Request, ready: Ready, layout: Layout, steps: int) -> Repla
     return Replay(request.cell, ready.signature, request.output_dtype, outputs, layout, steps, ready.key)
 
 
-CHUNK_STEPS = 32
-"""Steps in a chunk, as TensorFlow has it."""
-ENOUGH_ROWS = 4096
-"""Rows in a chunk with which what is done for all of them at once is as fast as it gets on a CPU."""
-
 MOST_CALLS = 64
 """How many calls are remembered that differ in their steps and rows alone."""
-
-LARGE_ROW = 64 << 10
-"""Bytes of a value of one row, such as an image, from which few rows are enough for that."""
-CHUNK_BYTES = 8 << 20
-"""What such a value beside the core may take for all rows of a chunk: what is larger leaves the caches, and a system
-hands out fresh memory for it, page by page."""
-SWAPPED_BYTES = 128 << 20
-"""What the core of a chunk may read and write where residuals are swapped: those of three chunks are on the device at a
-time, on their way, and a call of one chunk would wait for all of them."""
-
-
-def _default_chunk(layout: Layout) -> int:
-    if layout.device.type != "cpu" or layout.steps == 0:
-        return CHUNK_STEPS
-    most = max(CHUNK_STEPS, math.ceil(ENOUGH_ROWS / layout.mean_rows))
-    return -(-layout.steps // -(-layout.steps // most))  # chunks of much the same length

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch.compiler import is_dynamo_compiling
 
 from unspool.dynamo import as_one_operation, captures, loop_options
-from unspool.engine import Memory
+from unspool.engine import Memory, known_call
 from unspool.flags import check_flag
 from unspool.loops.arguments import as_sequences, scope_name
+from unspool.loops.looks import look_of, starts_plainly
 from unspool.structure import Structure, map_tensors
 
 
@@ -85,6 +87,22 @@ def dynamic_rnn(
         )
     check_flag("swap_memory", swap_memory)
     check_flag("time_major", time_major)
+    look = look_of(
+        inputs,
+        sequence_length,
+        initial_state,
+        dtype,
+        parallel_iterations,
+        swap_memory,
+        time_major,
+        scope,
+        memory,
+    )
+    known = None if look is None else known_call(cell, look)
+    if known is not None:
+        found = known(cell, inputs if time_major else inputs.transpose(0, 1), sequence_length, initial_state)
+        if found is not None:
+            return to_major(found[0], time_major), found[1]
     sequences = as_sequences(
         cell,
         inputs,
@@ -96,6 +114,8 @@ def dynamic_rnn(
         swap_memory=swap_memory,
         memory=memory,
     )
+    if look is not None and starts_plainly(cell, initial_state):
+        sequences = replace(sequences, look=look, starts_with_zeros=initial_state is None)
     outputs, state = sequences.run(scope_name(scope, "rnn"))
     return to_major(outputs, time_major), state
 

@@ -27,6 +27,7 @@ from unspool.engine.request import Request
 from unspool.engine.trace.lifting import is_among, may_have_rows, reached_weights, weights_of
 from unspool.engine.trace.spec import Leaf, StepSpec
 from unspool.forking import ForkSafeLock
+from unspool.identity_map import IdentityMap
 from unspool.structure import Structure, flatten, map_structure, unflatten_as
 
 MOST_VARIANTS = 16
@@ -65,11 +66,10 @@ class _Plans:
 
 log = logging.getLogger("unspool")
 
-_plans: dict[int, tuple[weakref.ref[Any], _Plans]] = {}
-"""The plans of each cell, by its identity, with a reference to it: cells need not be hashable."""
+_plans = IdentityMap(_Plans)
+"""The plans of each cell."""
 _shared: weakref.WeakValueDictionary[Hashable, Plan] = weakref.WeakValueDictionary()
 """Plans that hold for every cell of the same making, as long as one of these lives."""
-_lock = ForkSafeLock()
 _tracing = ForkSafeLock()
 """Held while a step is traced: tracers patch torch for all threads."""
 traces = 0
@@ -124,6 +124,11 @@ def circumstances(output_dtype: torch.dtype | None, device: torch.device) -> tup
         torch.are_deterministic_algorithms_enabled(),
         _autocast_key(device),
     )
+
+
+def latest_of(cell: Any) -> Latest | None:
+    """What the latest calls of a cell had that wanted gradients, or did not, as now; None if nothing did by a plan."""
+    return _plans_of(cell).latest.get((cell.__class__, torch.is_grad_enabled()))
 
 
 def latest_call(cell: Any, plan: Plan) -> tuple[Guard, list[Place]] | None:
@@ -282,27 +287,11 @@ def _find(plans: _Plans, refused: dict[Hashable, Reason], asked: _Asked) -> Plan
 
 
 def _plans_of(cell: Any) -> _Plans:
-    key = id(cell)
-    found = _plans.get(key)
-    if found is not None and found[0]() is cell:
-        return found[1]
     try:
-        reference = weakref.ref(cell, lambda dead: _forget(key, dead))
+        return _plans.of(cell)
     except TypeError:
         message = "the cell cannot be referred to weakly, so that its plan could not be kept"
         raise CannotPlanError(Code.NO_REFERENCE, message) from None
-    with _lock.own:
-        found = _plans.get(key)
-        if found is None or found[0]() is not cell:
-            found = _plans[key] = (reference, _Plans())
-        return found[1]
-
-
-def _forget(key: int, dead: weakref.ref[Any]) -> None:
-    """Drops the plans of a cell that is gone, unless another one has its identity by now."""
-    found = _plans.get(key)
-    if found is not None and found[0] is dead:
-        _plans.pop(key, None)
 
 
 def _leaf(tensor: Tensor, axes: int, wanted: bool) -> Leaf:

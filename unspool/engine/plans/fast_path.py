@@ -104,6 +104,10 @@ class Latest:
             {looks: _known(guard, ready)},
         )
 
+    def looks_of(self, listed: Sequence[Sequence[Any]]) -> Hashable:
+        """What the tensors look like that a plan knows the shapes of, among those that the guard lists."""
+        return _looks((), (), [listed[probe][k] for probe, k in self.tensors])
+
     def add(self, cell: Any, inputs: Structure, state: Structure, how: tuple[Any, ...], ready: Ready) -> bool:
         """Remembers a call besides, if only tensors look otherwise; False if more is not as it was."""
         found = self._found(cell, inputs, state, how)
