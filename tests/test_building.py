@@ -213,6 +213,14 @@ def test_a_cell_first_used_in_inference_mode_can_be_trained() -> None:
     assert all(weight.grad is not None for weight in cell.parameters())
 
 
+@pytest.mark.parametrize("input_size", [3, None])
+def test_a_cell_made_in_inference_mode_can_be_trained(input_size: int | None) -> None:
+    with torch.inference_mode():
+        cell = GRUCell(4, input_size=input_size)
+    dynamic_rnn(cell, torch.randn(2, 5, 3), dtype=torch.float32)[0].sum().backward()
+    assert all(weight.grad is not None for weight in cell.parameters())
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's own tracing looks
 def test_a_compiled_cell_is_built_first() -> None:
     """`torch.compile` wraps a module; "eager" compiles nothing, but traces and wraps as the others do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool import BasicLSTMCell, Checkpoint, Keep, LSTMStateTuple, Recompute, RNNCell, dynamic_rnn, static_rnn
-from unspool.engine import run
+from unspool.engine import Memory, run
 from unspool.engine.known import cache
 
 BATCH, STEPS, UNITS = 3, 5, 4
@@ -124,14 +125,71 @@ def chained(own: Any, inputs: Tensor) -> Tensor:
     return torch.stack(static_rnn(own, list(inputs.unbind(1)), dtype=torch.float64)[0], 1)
 
 
-def test_a_first_state_that_somebody_has_written_to_is_made_anew(prepared: list[Any]) -> None:
+class Passes(RNNCell):
+    """Hands a part of its state on as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_size, self.output_size = (UNITS, UNITS), UNITS
+        self.has_nothing_to_build()
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        c, h = state
+        h = torch.tanh(x + h + c)
+        return h, (c, h)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_first_state_is_the_callers_if_a_result_is(mode: Any, prepared: list[Any]) -> None:
+    own, inputs = Passes(), inputs_of(1).detach()
+    with mode():
+        expected = dynamic_rnn(own, inputs)[0].clone()
+        results = [dynamic_rnn(own, inputs) for _ in range(4)]
+        for _, (c, _) in results:
+            c.data.fill_(5.0)
+        outputs, (c, _) = dynamic_rnn(own, inputs)
+        assert torch.equal(outputs, expected)
+        assert not c.any()
+        assert c.is_inference() == (mode is torch.inference_mode)
+        assert len({each.data_ptr() for _, (each, _) in results}) == len(results)
+    assert len(prepared) == 2
+
+
+def test_a_policy_need_not_be_hashable() -> None:
+    @dataclass
+    class Mine(Memory):
+        every: int = 1
+
+        def schedule(self, plan: Any) -> Any:
+            return plan.keep
+
     own = called_often()
-    expected = by_loop(own, 1)
-    (call,) = known(own).values()
-    call.zeros.add_(1)
-    prepared.clear()
-    assert_close(by_loop(own, 1), expected)
-    assert prepared == [own]
+    for _ in range(3):
+        assert_close(by_loop(own, 1, memory=Mine()), step_by_step(own, 1))
+
+
+def test_what_a_property_of_the_cell_says_is_asked_for_again() -> None:
+    told = {"default_dtype": torch.float32}
+
+    class Told(Passes):
+        @property
+        def default_dtype(self) -> torch.dtype:
+            return told["default_dtype"]
+
+    own, inputs = Told(), torch.zeros(BATCH, STEPS, UNITS)
+    for _ in range(3):
+        assert dynamic_rnn(own, inputs)[0].dtype == torch.float32
+    told["default_dtype"] = torch.float64
+    assert dynamic_rnn(own, inputs)[0].dtype == torch.float64
+
+
+def test_training_and_evaluation_may_take_turns(prepared: list[Any]) -> None:
+    own = called_often()
+    for turn in range(5):
+        assert dynamic_rnn(own, inputs_of(turn))[0].requires_grad
+        with torch.no_grad():
+            dynamic_rnn(own, inputs_of(turn))
+    assert len(prepared) == 4
 
 
 CHANGES: dict[str, Callable[[Any], object]] = {
@@ -244,12 +302,16 @@ def test_what_fails_is_said_as_at_first(monkeypatch: pytest.MonkeyPatch) -> None
     torch.testing.assert_close(outputs.detach(), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_so_many_are_known_and_they_go_with_their_cell() -> None:
+def test_so_many_are_known_and_they_go_with_their_cell(prepared: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MOST", 4)
     own = Own()
-    for steps in range(1, cache.MOST + 5):
+    for steps in range(1, 8):
         for _ in range(2):
             dynamic_rnn(own, torch.zeros(BATCH, steps, UNITS, dtype=torch.float64))
-    assert len(known(own)) == cache.MOST
+    assert len(known(own)) == 4
+    prepared.clear()
+    dynamic_rnn(own, torch.zeros(BATCH, 7, UNITS, dtype=torch.float64))  # the latest are known
+    assert not prepared
     gone = weakref.ref(own)
     before = len(cache._known._kept)
     del own

@@ -42,6 +42,22 @@ def test_without_gradients(mode: Any) -> None:
     assert torch.equal(outputs, with_gradients)
 
 
+@pytest.mark.parametrize("name", ZOO)
+def test_a_first_call_in_inference_mode_is_planned_as_others_are(name: str) -> None:
+    inputs = inputs_for(name, 2, 3, torch.float32)
+    torch.manual_seed(0)
+    own = ZOO[name]()
+    with torch.inference_mode():  # a fallback would warn, which is an error
+        first, _ = dynamic_rnn(own, inputs, dtype=torch.float32)
+    torch.manual_seed(0)
+    own = ZOO[name]()
+    with torch.no_grad():
+        second, _ = dynamic_rnn(own, inputs, dtype=torch.float32)
+    for one, other in zip(flatten(first), flatten(second), strict=True):
+        assert one.is_inference()
+        assert torch.equal(one, other)
+
+
 def test_a_cell_built_without_gradients_can_be_trained() -> None:
     cell, inputs = GRUCell(4), torch.randn(2, 5, 3)
     with torch.no_grad():

@@ -87,7 +87,8 @@ class Buildable(nn.Module):
     def declare_weights(self, *names: str) -> None:
         """Registers weights whose shapes `build` will know, in the order of TensorFlow's variables."""
         for name in names:
-            weight: Any = UnbuiltWeight(requires_grad=self.trainable)  # a Parameter, whatever its annotations say
+            with torch.inference_mode(False):  # or it could never be trained
+                weight: Any = UnbuiltWeight(requires_grad=self.trainable)  # a Parameter, whatever its annotations say
             self.register_parameter(name, weight)
 
     def add_weight(self, name: str, shape: Sequence[int], initializer: Initializer, **where: Any) -> None:

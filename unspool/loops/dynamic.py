@@ -100,7 +100,7 @@ def dynamic_rnn(
     )
     known = None if look is None else known_call(cell, look)
     if known is not None:
-        found = known(cell, inputs if time_major else inputs.transpose(0, 1), sequence_length, initial_state)
+        found = known(cell, inputs, sequence_length, initial_state, time_major=time_major)
         if found is not None:
             return to_major(found[0], time_major), found[1]
     sequences = as_sequences(

@@ -19,6 +19,8 @@ from unspool.wrapped import may_be_wrapped
 _LOOK = operator.attrgetter("__class__", "shape", "dtype", "device", "layout", "requires_grad")
 _OWN = ("zero_state", "get_initial_state")
 """Where a first state comes from, if a loop is given none."""
+_READ = ("default_dtype", "batch_axis")
+"""What a loop reads of a cell, and its step does not."""
 
 
 def look_of(
@@ -51,7 +53,7 @@ def look_of(
         if state.__class__ is not Tensor and not is_flat(state):
             return None
         tensors += flatten(state)
-    if memory is not None and not isinstance(memory, Memory):
+    if memory is not None and (not isinstance(memory, Memory) or memory.__class__.__hash__ is None):
         return None
     plain = swap_memory.__class__ is bool and time_major.__class__ is bool and scope.__class__ in _NAMES
     if not plain or parallel_iterations.__class__ not in _COUNTS or dtype.__class__ not in _DTYPES:
@@ -59,7 +61,17 @@ def look_of(
     if any(each.__class__ is not Tensor for each in tensors):
         return None
     looks: tuple[Hashable, ...] = tuple(map(_LOOK, tensors))
-    return looks, state.__class__, dtype, parallel_iterations, swap_memory, time_major, scope, memory
+    return (
+        looks,
+        torch.is_grad_enabled(),
+        state.__class__,
+        dtype,
+        parallel_iterations,
+        swap_memory,
+        time_major,
+        scope,
+        memory,
+    )
 
 
 _NAMES, _COUNTS, _DTYPES = (str, type(None)), (int, type(None)), (torch.dtype, type(None))
@@ -69,8 +81,12 @@ def starts_plainly(cell: Any, state: Structure) -> bool:
     """Whether a loop does nothing to a cell before its first step, and begins with zeros if it is given no state."""
     if not isinstance(cell, RNNCell) or not has_rows_first(cell):
         return False
+    kind, own = cell.__class__, vars(cell)
+    if kind.__getattr__ is not RNNCell.__getattr__ or any(
+        hasattr(getattr(kind, each, None), "__get__") for each in _READ
+    ):
+        return False  # no guard sees what these return
     begins = {getattr(each.__class__, "start_sequence", RNNCell.start_sequence) for each in cell.modules()}
     if begins != {RNNCell.start_sequence}:
         return False
-    kind, own = cell.__class__, vars(cell)
     return state is not None or all(getattr(kind, each) is getattr(RNNCell, each) and each not in own for each in _OWN)

@@ -14,15 +14,15 @@ from torch import Tensor
 from unspool.identity_map import IdentityMap
 from unspool.structure import Structure
 
-MOST = 16
-"""How many calls of a cell are known: each may keep a first state."""
+MOST = 64
+"""How many calls of a cell are known; those that were found out first make room."""
 
 
 class KnownCall(Protocol):
     """What a call has found out that others like it would find again."""
 
     def __call__(
-        self, cell: Any, inputs: Structure, lengths: Tensor | None, state: Structure
+        self, cell: Any, inputs: Tensor, lengths: Tensor | None, state: Structure, *, time_major: bool
     ) -> tuple[Structure, Structure] | None:
         """Outputs, time-major, and the final state of a call that looks like it; None if it has to be made anew."""
         ...
@@ -38,7 +38,9 @@ def find(cell: Any, look: Hashable) -> KnownCall | None:
 
 
 def remember(cell: Any, look: Hashable, known: KnownCall) -> None:
-    """Keeps it for other calls, if there is room."""
+    """Keeps it for other calls."""
     calls = _known.of(cell)
-    if look in calls or len(calls) < MOST:
-        calls[look] = known
+    calls.pop(look, None)
+    calls[look] = known
+    for old in list(calls)[:-MOST]:
+        calls.pop(old, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,7 +38,9 @@ class GuardedCall:
         call: the call, without anything of the cell's.
         replay: how it is done again, without the cell.
         output_dtype: that of the outputs.
-        zeros: the first state, which nobody else has; None if it is given.
+        zeros: what make the leaves of a first state of zeros, which results may be, and so the caller's; none if the
+            state is given.
+        containers: those of the state, around numbers.
     """
 
     latest: Latest
@@ -48,7 +51,8 @@ class GuardedCall:
     call: Call
     replay: Replay | None
     output_dtype: torch.dtype | None
-    zeros: Structure
+    zeros: Sequence[Callable[[], Tensor]]
+    containers: Structure
 
     @classmethod
     def of(cls, request: Request, ready: Ready, call: Call) -> GuardedCall | None:
@@ -60,8 +64,6 @@ class GuardedCall:
         listed = latest.guard.check(request.cell)
         if known is None or listed is None or request.owner is not None or request.counts is not None:
             return None
-        with torch.inference_mode(False), torch.no_grad():
-            zeros = map_structure(torch.zeros_like, request.state) if request.starts_with_zeros else None
         return cls(
             latest,
             known,
@@ -71,42 +73,43 @@ class GuardedCall:
             call._replace(constants={}, replay=None),
             None if call.replay is None else call.replay._replace(cell=None),
             request.output_dtype,
-            zeros,
+            [_zeros_like(leaf) for leaf in flatten(request.state)] if request.starts_with_zeros else (),
+            map_structure(lambda leaf: 0, request.state),
         )
 
     def __call__(
-        self, cell: Any, inputs: Structure, lengths: Tensor | None, state: Structure
+        self, cell: Any, inputs: Tensor, lengths: Tensor | None, state: Structure, *, time_major: bool
     ) -> tuple[Structure, Structure] | None:
         """Outputs, time-major, and the final state of a call that looks like it.
 
         Args:
             cell: the cell.
-            inputs: its inputs, time-major.
+            inputs: its inputs.
             lengths: the length of each row; None for full length.
             state: the initial state; None for zeros.
+            time_major: whether the steps are the first axis of the inputs.
 
         Returns:
             None if something is not as it was, or does not go as it should: then the call is to be made as the first.
         """
-        first = self.zeros if state is None else state
-        call = self._again(cell, lengths, leaves := flatten(first))
-        if call is None:
+        found = self._again(cell, lengths)
+        if found is None:
             return None
-        call, weights = call
+        call, weights = found
+        first = [make() for make in self.zeros] if state is None else flatten(state)
         try:
             with profiled(call.scope):
-                results = run_call(call, [*weights, *flatten(inputs), *leaves])
+                results = run_call(call, [*weights, inputs if time_major else inputs.transpose(0, 1), *first])
         except torch.OutOfMemoryError:
             raise
         except (IndexError, RuntimeError, ValueError):
             return None
         kind = call.plan.trace.output_kind
         outputs = len(kind.leaves)
-        return kind.unflatten(results[:outputs]), unflatten_as(first, results[outputs:])
+        return kind.unflatten(results[:outputs]), unflatten_as(self.containers, results[outputs:])
 
-    def _again(
-        self, cell: Any, lengths: Tensor | None, state: Sequence[Tensor]
-    ) -> tuple[Call, Sequence[Tensor]] | None:
+    def _again(self, cell: Any, lengths: Tensor | None) -> tuple[Call, Sequence[Tensor]] | None:
+        """The call, and the weights, if everything is as it was."""
         call, known = self.call, self.known
         try:
             check_circumstances(call.layout.device)
@@ -116,8 +119,6 @@ class GuardedCall:
             return None
         listed = self.latest.guard.check(cell)
         if listed is None or self.latest.looks_of(listed) != self.looks or call.start() != self.parts:
-            return None
-        if self.zeros is not None and any(each._version for each in state):  # somebody has written to them
             return None
         weights = [listed[probe][k] for probe, k in known.weights.values()]
         if any(each.grad_fn is not None for each in weights):
@@ -130,3 +131,7 @@ class GuardedCall:
         replay = None if self.replay is None else self.replay._replace(cell=cell, layout=layout)
         constants = {**call.plan.trace.literals, **constants} if constants else call.plan.trace.literals
         return call._replace(layout=layout, constants=constants, replay=replay), weights
+
+
+def _zeros_like(leaf: Tensor) -> Callable[[], Tensor]:
+    return partial(torch.zeros, leaf.shape, dtype=leaf.dtype, device=leaf.device)

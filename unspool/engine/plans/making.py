@@ -157,7 +157,8 @@ def _traced(stand_in: Any, spec: StepSpec) -> Plan:
             except Exception as error:
                 raise CannotPlanError.of(why(error, Code.NOT_TRACED, "the step cannot be traced")) from None
             try:
-                return Plan(traced)
+                with torch.inference_mode(False):  # what was traced outside of it is rewritten
+                    return Plan(traced)
             except CannotPlanError as error:
                 # What is unknown may be known in parts.
                 unknown = without_form(traced.graph) - apart
