@@ -87,17 +87,8 @@ def dynamic_rnn(
         )
     check_flag("swap_memory", swap_memory)
     check_flag("time_major", time_major)
-    look = look_of(
-        inputs,
-        sequence_length,
-        initial_state,
-        dtype,
-        parallel_iterations,
-        swap_memory,
-        time_major,
-        scope,
-        memory,
-    )
+    options = dtype, parallel_iterations, swap_memory, time_major, scope, memory
+    look = look_of(inputs, sequence_length, initial_state, options)
     known = None if look is None else known_call(cell, look)
     if known is not None:
         found = known(cell, inputs, sequence_length, initial_state, time_major=time_major)

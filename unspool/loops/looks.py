@@ -17,29 +17,28 @@ from unspool.tracers import recorder
 from unspool.wrapped import may_be_wrapped
 
 _LOOK = operator.attrgetter("__class__", "shape", "dtype", "device", "layout", "requires_grad")
+_NAMES, _COUNTS, _DTYPES = (str, type(None)), (int, type(None)), (torch.dtype, type(None))
+"""Classes of options that are compared by value, and that are not equal to others of another class."""
 _OWN = ("zero_state", "get_initial_state")
 """Where a first state comes from, if a loop is given none."""
 _READ = ("default_dtype", "batch_axis")
 """What a loop reads of a cell, and its step does not."""
 
 
-def look_of(
-    inputs: Structure,
-    lengths: Any,
-    state: Structure,
-    dtype: Any,
-    parallel_iterations: Any,
-    swap_memory: Any,
-    time_major: Any,
-    scope: Any,
-    memory: Any,
-) -> Hashable | None:
-    """What a call looks like that is given these; None where there is more to them than tensors and options.
+def look_of(inputs: Structure, lengths: Any, state: Structure, options: tuple[Any, ...]) -> Hashable | None:
+    """What a call looks like; None where there is more to it than tensors and plain options.
 
-    >>> same = torch.zeros(2, 3, 4), None, None, None, None, False, False, None, None
-    >>> look_of(*same) == look_of(torch.ones(2, 3, 4), *same[1:]), look_of([[1.0]], *same[1:])
+    Args:
+        inputs: as the caller gives them.
+        lengths: likewise.
+        state: likewise.
+        options: likewise: dtype, parallel_iterations, swap_memory, time_major, scope and memory.
+
+    >>> same = None, None, (None, None, False, False, None, None)
+    >>> look_of(torch.zeros(2, 3, 4), *same) == look_of(torch.ones(2, 3, 4), *same), look_of([[1.0]], *same)
     (True, None)
     """
+    dtype, parallel_iterations, swap_memory, time_major, scope, memory = options
     if inputs.__class__ is not Tensor or may_be_wrapped() or recorder() is not None:
         return None
     tensors = [inputs]
@@ -61,20 +60,7 @@ def look_of(
     if any(each.__class__ is not Tensor for each in tensors):
         return None
     looks: tuple[Hashable, ...] = tuple(map(_LOOK, tensors))
-    return (
-        looks,
-        torch.is_grad_enabled(),
-        state.__class__,
-        dtype,
-        parallel_iterations,
-        swap_memory,
-        time_major,
-        scope,
-        memory,
-    )
-
-
-_NAMES, _COUNTS, _DTYPES = (str, type(None)), (int, type(None)), (torch.dtype, type(None))
+    return looks, torch.is_grad_enabled(), state.__class__, options
 
 
 def starts_plainly(cell: Any, state: Structure) -> bool:
