@@ -63,9 +63,8 @@ def remember(request: Request, scope: str, call: Call, tensors: Sequence[Tensor]
     """Keeps a call for others like it, unless values decide how it runs: those of draws, say."""
     if not request.fixed or request.lengths is not None or request.counts is not None or request.owner is not None:
         return
-    plan, given = call.plan, len(flatten(request.inputs)) + len(flatten(request.state))
-    kept = repeated_calls(request.cell)
-    if plan.is_random or plan.unchecked or plan.decided_by or plan.trace.row_buffers or len(kept) >= MOST:
+    given, kept = len(flatten(request.inputs)) + len(flatten(request.state)), repeated_calls(request.cell)
+    if call.plan.asks_for_values or len(kept) >= MOST:
         return
     weights = tensors[: len(tensors) - given]
     if all(each.grad_fn is None for each in weights):

@@ -57,12 +57,12 @@ class GuardedCall:
     @classmethod
     def of(cls, request: Request, ready: Ready, call: Call) -> GuardedCall | None:
         """What is known after a call; None where the values of tensors decide how it runs, or nobody guards it."""
-        plan, latest = call.plan, latest_of(request.cell)
-        if plan.is_random or plan.unchecked or plan.decided_by or plan.trace.row_buffers or latest is None:
+        latest = latest_of(request.cell)
+        if call.plan.asks_for_values or latest is None or request.owner is not None or request.counts is not None:
             return None
         known = next((each for each in latest.known.values() if each.calls is ready.calls), None)
         listed = latest.guard.check(request.cell)
-        if known is None or listed is None or request.owner is not None or request.counts is not None:
+        if known is None or listed is None:
             return None
         return cls(
             latest,

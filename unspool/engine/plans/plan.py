@@ -122,6 +122,11 @@ class Plan:
         """Whether a step draws random numbers."""
         return bool(self.draws.outputs)
 
+    @property
+    def asks_for_values(self) -> bool:
+        """Whether values decide how a call runs: of draws, of what a step checks or branches on, of buffers by row."""
+        return bool(self.is_random or self.unchecked or self.decided_by or self.trace.row_buffers)
+
     @cached_property
     def inference(self) -> Schedule:
         """Forward alone; nothing is kept."""

@@ -85,8 +85,14 @@ class RecordedCall:
         self._ended: weakref.WeakSet[Lease] = weakref.WeakSet()
         """Those that have copies of what they need."""
 
-    def forward(self, call: Call, tensors: Sequence[Tensor], context: Any) -> tuple[list[Tensor], Lease]:
-        """Results of a call, and what its backward pass needs, which is lent to autograd's `context`."""
+    def forward(self, call: Call, given: Sequence[Tensor], context: Any) -> tuple[list[Tensor], Lease]:
+        """Results of a call, and what its backward pass needs, which is lent to autograd's `context`.
+
+        Args:
+            call: the call.
+            given: what differs from call to call, which is `moving`.
+            context: what autograd keeps of it; None if there will be no backward pass.
+        """
         with self.lock.own:
             for each in list(self._ended):
                 if each.give_back():
@@ -97,7 +103,7 @@ class RecordedCall:
             lease = Lease(self, context)
             self._holder = weakref.ref(lease)
             with profiled(call.scope, "recorded"):
-                results = self._forward(moving(call, tensors))
+                results = self._forward(given)
         return cast("list[Tensor]", results), lease
 
     def needed(self) -> Needed:

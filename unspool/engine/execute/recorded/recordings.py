@@ -125,7 +125,8 @@ class Recordings(Item):
         place = self._recorder.place()
         if place is None or hooks_see_saved() or getattr(_thread, "unrecorded", False):
             return None  # who sees what is saved is to have it
-        like = place, call.ends, loops_at_once(), addresses(call, tensors), forms(moving(call, tensors))
+        given = moving(call, tensors)
+        like = place, call.ends, loops_at_once(), addresses(call, tensors), forms(given)
         with self._lock.own:
             if like != self._like:
                 self._like, self._recording = like, None
@@ -136,7 +137,7 @@ class Recordings(Item):
         if recording is None:
             return None
         self._budget.use(self)
-        return recording.forward(call, tensors, context)
+        return recording.forward(call, given, context)
 
     @property
     def holds(self) -> bool:
