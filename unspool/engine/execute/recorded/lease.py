@@ -80,6 +80,10 @@ class Lease:
         self._own = None
         return True
 
+    def finish(self) -> None:
+        """There will be no other backward pass."""
+        self._own = self._context = None
+
     def _is_needed(self) -> bool:
         context = None if self._context is None else self._context()
         if context is None:
