@@ -123,6 +123,32 @@ inline bool claim(int64_t* word) {
 inline void publish(int64_t* word, int64_t v) { *word = v; }
 inline int64_t look(const int64_t* word) { return *word; }
 
+// -- copies that go on meanwhile: made when they are waited for, and not before ---------------------------------------
+
+struct Copies {
+  struct {
+    void* to;
+    const void* from;
+  } all[16][64];
+  int counts[16] = {}, committed = 0, made = 0;
+  void copy(void* to, const void* from) {
+    if (uint64_t(to) % 16 || uint64_t(from) % 16) runtime->fail("what is copied ahead does not begin at 16 bytes");
+    int& count = counts[committed % 16];
+    if (count == 64) runtime->fail("more is copied ahead than the emulator has room for");
+    all[committed % 16][count++] = {to, from};
+  }
+  void commit() {
+    committed++;
+    if (committed - made == 16) runtime->fail("more groups are copied ahead than the emulator has room for");
+  }
+  template <int most> void wait() {
+    for (; committed - made > most; made++) {
+      for (int k = 0; k < counts[made % 16]; k++) memcpy(all[made % 16][k].to, all[made % 16][k].from, 16);
+      counts[made % 16] = 0;
+    }
+  }
+};
+
 // -- memory that nobody writes ----------------------------------------------------------------------------------------
 
 template <typename T> inline void glance(const void* from, T& v) {

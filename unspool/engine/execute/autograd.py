@@ -79,8 +79,6 @@ class LoopFunction(torch.autograd.Function):
         with nullcontext() if ctx.loops == loops_at_once() else sharing(ctx.loops):  # as forward, on the same streams
             found = None if ctx.lease is None else ctx.lease.backward(ctx.call, tensors, gradients, wanted)
             if found is not None:
-                if not _keeps_graph():
-                    ctx.lease.finish()
                 return (None, *found)
             known = Needed([*saved[kept:]], ctx.call.layout)
             with nullcontext(known) if ctx.lease is None else ctx.lease.needed() as (residuals, layout):
@@ -93,8 +91,6 @@ class LoopFunction(torch.autograd.Function):
                 return (None, *with_room(layout.device, run))
 
 
-_keeps_graph: Callable[[], bool] = cast(Any, torch)._C._autograd._get_current_graph_task_keep_graph
-"""Whether what autograd has saved stays after the backward pass that runs now; to ask it afterwards takes longer."""
 _apply: Callable[..., tuple[Tensor, ...]] = cast(Any, LoopFunction).apply
 
 

@@ -7,10 +7,11 @@ loop it is not.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import torch
 from torch import Tensor
 
 from unspool.engine.execute.call import Call
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from unspool.engine.execute.recorded.recorded_call import RecordedCall
 
 Gradients = Sequence[Tensor | None]
+
+_keeps_graph: Callable[[], bool] = cast(Any, torch)._C._autograd._get_current_graph_task_keep_graph
+"""Whether what autograd has saved stays after the backward pass that runs now; to ask it afterwards takes longer."""
 
 
 class Needed(NamedTuple):
@@ -64,7 +68,12 @@ class Lease:
     def backward(self, call: Call, tensors: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]) -> Any:
         """Gradients of the operands, None where they are not wanted; None if nothing like this has been recorded."""
         with self._recording.lock.own:
-            return None if self._own is not None else self._recording.backward(call, tensors, gradients, wanted)
+            if self._own is not None:
+                return None
+            found = self._recording.backward(call, tensors, gradients, wanted)
+            if found is not None and not _keeps_graph():
+                self._context = None
+            return found
 
     def end(self) -> bool:
         """Somebody else is about to write to the memory: whether something is still needed, and has been copied."""
@@ -79,10 +88,6 @@ class Lease:
             return False
         self._own = None
         return True
-
-    def finish(self) -> None:
-        """There will be no other backward pass."""
-        self._own = self._context = None
 
     def _is_needed(self) -> bool:
         context = None if self._context is None else self._context()

@@ -13,6 +13,7 @@ from unspool.engine.emit.cuda.loop.ended import Space
 from unspool.engine.emit.cuda.loop.machine import Machine
 from unspool.engine.emit.cuda.loop.packing import pack
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
+from unspool.engine.emit.cuda.loop.printer.ring import COPIED
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.execute.counts import Counts
@@ -75,14 +76,14 @@ class Kernel:
         changed = {each.index for each in text.lowered.changed}
         self._changed = [index in changed for index in range(len(core.carried))]
         self._words = [
-            *(Words(each.size * each.dtype.itemsize, crossing=True) for each in text.division.crossing),
+            *(Words(each.size * each.dtype.itemsize, crossing=True) for each in text.crossing),
             *(
                 Words(count * text.tiles * fold.target.buffer.dtype.itemsize, crossing=False)
                 for fold, count in text.places.folds
             ),
         ]
         groups = (*GROUPS, "words", "transposed")
-        first = {"words": 0, "folds": len(text.division.crossing)}
+        first = {"words": 0, "folds": len(text.crossing)}
         self._given = [
             (WORDS, first[each.kind] + each.index) if each.kind in first else (groups.index(each.kind), each.index)
             for each in text.places.given
@@ -111,6 +112,8 @@ class Kernel:
         """
         core, counts, device = self._core, chunk.counts, self._device
         streamed = [each.contiguous() for each in (chunk.streamed if self._in_front else self._moved(chunk.streamed))]
+        if self.text.places.ring:
+            streamed = [each if each.data_ptr() % COPIED == 0 else each.clone() for each in streamed]
         carried = [each.contiguous() for each in chunk.carried]
         kept = [torch.empty_like(each) if new else each for each, new in zip(carried, self._changed, strict=True)]
         targets, space = chunk.into or self._nowhere, None

@@ -44,8 +44,12 @@ MANY_LOADS, MANY_BYTES = 4, 4 << 20
 again delays those who post them; but not where several tiles of rows wait in turn."""
 MOST_LOADS, LOAD = 4, 0.01
 """Loads of a lane that are on their way together, and microseconds for each one more."""
-NEAR = 80.0
+READ = 80.0
 """Kilobytes of weights that a block of whole rows reads in a microsecond."""
+
+NEAR_PRODUCT, NEAR_TILE, NEAR_COLUMN = 0.33, 0.0029, 0.0006
+"""Microseconds for a product of a block that has all units of its rows, for each of its tiles of tensor cores, and for
+each column of eight rows: what its threads do besides."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,11 @@ class Tiling:
     shared_bytes: int = 96 * 1024
     one_first: bool = False
 
+    @property
+    def near(self) -> bool:
+        """Whether a block has all units of its rows, and products of their own: nothing crosses."""
+        return self.units is not None and self.units.tiles == 1
+
 
 def row_class(rows: int) -> int:
     """The number of rows that a kernel for so many is made for."""
@@ -106,6 +115,10 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
     if not lowered.products:
         return
     for count in unit_counts(lowered, LEAST_UNITS):
+        for warps in (16, 8):
+            tiling = Tiling(Units(count, count), 8, warps, "registers", limits.tf32, limits.shared_bytes)
+            if all(by_tensor_cores(each, tiling) for each in lowered.products) and _fits(lowered, tiling, rows, limits):
+                yield tiling
         eaches = [each for each in range(LEAST_UNITS, count, LEAST_UNITS) if count % each == 0]
         for each in eaches:
             for height in (8, 16, 32):
@@ -164,9 +177,23 @@ def _divides(lowered: Lowered, units: Units) -> bool:
 
 
 def columns(product: Product, tiling: Tiling) -> int:
-    """Columns of a product that a block has: whole tiles of tensor cores."""
+    """Columns of a product that a block has: whole tiles of tensor cores, as many for each warp."""
     assert tiling.units is not None
-    return -(-product.matrix.shape[1] // tiling.units.tiles // 16) * 16
+    tiles, across = -(-product.matrix.shape[1] // tiling.units.tiles // 16), warps_across(product, tiling)
+    return -(-tiles // across) * across * 16
+
+
+def warps_across(product: Product, tiling: Tiling) -> int:
+    """How many warps have columns of their own; the others have other terms of the same ones."""
+    if not tiling.near:
+        return 1
+    tiles = -(-product.matrix.shape[1] // 16)
+    return 1 << min(tiling.warps, tiles).bit_length() - 1
+
+
+def parts(product: Product, tiling: Tiling) -> int:
+    """How many sums there are of each column, of different terms."""
+    return tiling.warps // warps_across(product, tiling)
 
 
 def by_tensor_cores(product: Product, tiling: Tiling) -> bool:
@@ -178,7 +205,7 @@ def by_tensor_cores(product: Product, tiling: Tiling) -> bool:
 def held_registers(product: Product, tiling: Tiling) -> int:
     """Registers of a thread for its part of a matrix."""
     if by_tensor_cores(product, tiling):
-        return columns(product, tiling) // 16 * _blocks(product, tiling) * 8
+        return columns(product, tiling) // 16 // warps_across(product, tiling) * _blocks(product, tiling) * 8
     across, words = columns(product, tiling) // lanes_across(columns(product, tiling)), _words(product)
     return across * own_terms(product, tiling) * words
 
@@ -186,7 +213,9 @@ def held_registers(product: Product, tiling: Tiling) -> int:
 def used_registers(product: Product, tiling: Tiling, at_once: int = 1) -> int:
     """Registers of a thread for what it multiplies with, of so many tiles of rows at once, and for its sums."""
     if by_tensor_cores(product, tiling):
-        return at_once * (_blocks(product, tiling) * 4 + columns(product, tiling) // 16 * 4)
+        tiles = columns(product, tiling) // 16 // warps_across(product, tiling)
+        chains = max(1, 32 // (tiles * tiling.warps)) if tiling.near else 1
+        return at_once * (_blocks(product, tiling) * 4 + chains * tiles * 4)
     lanes = lanes_across(columns(product, tiling))
     words = own_terms(product, tiling) * 32 // lanes * _words(product)  # of a row, for a warp
     return 8 * columns(product, tiling) // lanes * _words(product) + -(-8 * words // 128) * 4 + STAGED_REGISTERS
@@ -234,7 +263,7 @@ def registers(lowered: Lowered, tiling: Tiling, at_once: int = 1) -> int:
 def part_bytes(product: Product, tiling: Tiling) -> int:
     """Shared memory for the sums of all warps, of one step."""
     dtype = product.matrix.buffer.dtype
-    return tiling.warps * tiling.rows * (columns(product, tiling) + 4) * max(4, dtype.itemsize)
+    return parts(product, tiling) * tiling.rows * (columns(product, tiling) + 4) * max(4, dtype.itemsize)
 
 
 def product_bytes(product: Product, tiling: Tiling) -> int:
@@ -253,7 +282,7 @@ def shared_bytes(lowered: Lowered, tiling: Tiling) -> int:
 
 def _blocks(product: Product, tiling: Tiling) -> int:
     """Loads of 16 bytes that a lane makes of a row."""
-    terms = 4 * 16 // product.matrix.buffer.dtype.itemsize * tiling.warps
+    terms = 4 * 16 // product.matrix.buffer.dtype.itemsize * parts(product, tiling)
     return -(-product.matrix.shape[0] // terms)
 
 
@@ -264,8 +293,10 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> flo
     """About how many microseconds a step takes."""
     weights = sum(each.matrix.size * each.matrix.buffer.dtype.itemsize for each in lowered.products)
     if tiling.units is None:
-        return CROSSING + weights / 1024 / NEAR * -(-tiling.rows // 4)
+        return CROSSING + weights / 1024 / READ * -(-tiling.rows // 4)
     groups, tiles = -(-rows // tiling.rows), tiling.units.tiles
+    if tiling.near:
+        return sum(_near(each, tiling) for each in lowered.products) * -(-groups // limits.processors)
     at_once = max(1, limits.processors // tiles)
     crossing = sum(not isinstance(stage, Pass) for stage in lowered.stages)
     total = CROSSING * crossing
@@ -281,3 +312,9 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> flo
         total += SUM * tiling.rows * columns(each, tiling) / 32
         total += LOAD * max(0, _blocks(each, tiling) - MOST_LOADS)
     return total * -(-groups // at_once)
+
+
+def _near(product: Product, tiling: Tiling) -> float:
+    width = columns(product, tiling)
+    tensor = width // 16 * _blocks(product, tiling) * parts(product, tiling) * 2
+    return NEAR_PRODUCT + NEAR_TILE * tensor + NEAR_COLUMN * width

@@ -137,6 +137,18 @@ UNSPOOL_DEVICE void publish(int64_t* word, int64_t v) {  // to the host too, aft
 }
 UNSPOOL_DEVICE int64_t look(const int64_t* word) { return *(const volatile int64_t*)word; }
 
+// -- copies to shared memory, on which a thread need not wait --------------------------------------------------------
+
+struct Copies {
+  UNSPOOL_DEVICE void copy(void* to, const void* from) {  // 16 bytes
+    const uint32_t place = uint32_t(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+  }
+  UNSPOOL_DEVICE void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  // Until no more than so many of the groups that it has committed are on their way.
+  template <int most> UNSPOOL_DEVICE void wait() { asm volatile("cp.async.wait_group %0;" ::"n"(most) : "memory"); }
+};
+
 // -- memory that nobody writes while the kernel runs ------------------------------------------------------------------
 
 UNSPOOL_DEVICE void glance(const void* from, Four& v) {

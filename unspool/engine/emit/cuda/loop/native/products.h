@@ -82,6 +82,21 @@ UNSPOOL_DEVICE void load_columns(By& product, const T* matrix, bool transposed, 
   else product.load(Columns<T, depth, width, count, each, woven, false>{matrix, tile}, memory, stage);
 }
 
+// What tensor cores take at a time of the terms from `first` on, of 16 columns a tile: a lane (g, t) has columns g and
+// g + 8, and 16 bytes of neighbouring terms, half of them for each `s`.
+template <typename T, int tiles, typename From>
+UNSPOOL_DEVICE void gather_fragments(const From& from, int first, int first_column, int s, T* to) {
+  constexpr int kEach = 16 / sizeof(T), kRun = kEach / 4, kHalf = kEach / 2;
+#pragma unroll 8
+  for (int i = thread() % 32; i < 16 * tiles * 4 * kHalf; i += 32) {
+    int term, c;
+    From::nth(i, 4 * kHalf, 16 * tiles, term, c);
+    const int t = term / kHalf, q = term % kHalf, lane = c % 8 * 4 + t;
+    to[(c / 16 * 32 + lane) * kEach + (q / kRun * 2 + c / 8 % 2) * kRun + q % kRun] =
+        from(first + t * kEach + s * kHalf + q, first_column + c);
+  }
+}
+
 // Products of one block's columns of a matrix with rows whose elements other blocks post. Each warp has some of the
 // terms, and its sums are added up by `total` later: part[w][row][column].
 // The matrix is the left factor, by tensor cores. What is read again at every step is packed so that a lane finds 16
@@ -106,7 +121,7 @@ struct TensorProduct {
     for (int j = 0; j < kBlocks; j++)
 #pragma unroll
       for (int s = 0; s < 2; s++) {
-        gather(from, (thread() / 32 * kBlocks + j) * kTerms, s, (T*)own);
+        gather_fragments<T, tiles>(from, (thread() / 32 * kBlocks + j) * kTerms, 0, s, (T*)own);
         sync_warp();
 #pragma unroll
         for (int m = 0; m < tiles; m++) {
@@ -180,18 +195,6 @@ struct TensorProduct {
   }
 
  private:
-  // Of 16 columns and kTerms terms, a lane (g, t) has columns g and g + 8, and kEach neighbours, half of them for each s.
-  template <typename From> UNSPOOL_DEVICE static void gather(const From& from, int first, int s, T* to) {
-    constexpr int kRun = kEach / 4, kHalf = kEach / 2;
-#pragma unroll 8
-    for (int i = thread() % 32; i < kColumns * 4 * kHalf; i += 32) {
-      int term, c;
-      From::nth(i, 4 * kHalf, kColumns, term, c);
-      const int t = term / kHalf, q = term % kHalf, lane = c % 8 * 4 + t;
-      to[(c / 16 * 32 + lane) * kEach + (q / kRun * 2 + c / 8 % 2) * kRun + q % kRun] =
-          from(first + t * kEach + s * kHalf + q, c);
-    }
-  }
   UNSPOOL_DEVICE static int place(int m, int j, int s) {
     return (((thread() / 32 * tiles + m) * kBlocks + j) * 2 + s) * 32 + thread() % 32;
   }

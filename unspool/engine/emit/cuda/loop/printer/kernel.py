@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from textwrap import indent
@@ -13,22 +12,21 @@ from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.printer.alone import AloneText
 from unspool.engine.emit.cuda.loop.printer.early import Early
-from unspool.engine.emit.cuda.loop.printer.filters import filters_text
 from unspool.engine.emit.cuda.loop.printer.folding import FoldText, followed
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
-from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
+from unspool.engine.emit.cuda.loop.printer.places import Places, near_apart
+from unspool.engine.emit.cuda.loop.printer.products import ProductText
 from unspool.engine.emit.cuda.loop.printer.vectors import VectorText, vector_width
-from unspool.engine.emit.cuda.loop.tiles import Tiling, by_tensor_cores, columns, part_bytes, row_tiles
-from unspool.engine.emit.stages.dtypes import computed
+from unspool.engine.emit.cuda.loop.tiles import Tiling
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.passes import Loop, Pass
-from unspool.engine.emit.stages.statements import Compute, Convolve, Largest, Product, Reduce
+from unspool.engine.emit.stages.statements import Compute, Product, Reduce
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
-from unspool.engine.emit.text.elements import comment
 from unspool.engine.emit.text.spelling import TYPES
 
 NATIVE = Path(__file__).parents[1] / "native"
-NATIVES = ("halves.h", "vectors.h", "steps.h", "folds.h", "products.h", "convolutions.h")
+NATIVES = ("halves.h", "vectors.h", "steps.h", "folds.h", "products.h", "near.h", "convolutions.h")
 SYNC = "unspool::sync_block();\n"
 NEAR_BYTES = 40 << 20
 """What a chunk may take so that it stays in a device's cache meanwhile."""
@@ -51,9 +49,12 @@ class KernelText:
         self.lowered, self.tiling, self.wide = lowered, tiling, wide
         self.division = Division(lowered, tiling.units)
         self.places = Places(lowered, self.division, tiling)
+        if tiling.near and self.places.folds:
+            raise CannotEmitError("folds over units that one block has are for blocks of whole rows")
         self.widths = {each: vector_width(self.places, each) if aligned else 1 for each in self.division.mapped}
         """How many elements each loop takes at a time."""
         self.products = lowered.products
+        self._product_text = ProductText(lowered, tiling, self.places)
         self.body = self._kernel()
 
     @property
@@ -83,11 +84,11 @@ class KernelText:
     def _kernel(self) -> str:
         rows, tiles = self.tiling.rows, self.tiles
         early, readers, step = self._step()
+        ring = self.places.ring.begins(self.places.all_of) if self.places.ring else ""
         given, kept = "".join(map(self._load, self._carried())), "".join(map(self._leave, self._carried()))
-        own = self._product_of if self._divided else self._keep_matrix
-        products = "".join(own(k, each) for k, each in enumerate(self.products))
+        products = "".join(self._product_text.prepared(k, each) for k, each in enumerate(self.products))
         lines = [
-            f"// {rows} rows a block, {self.tiling.warps} warps" + (f", {tiles} blocks a row" if self._divided else ""),
+            f"// {rows} rows a block, {self.tiling.warps} warps" + (f", {tiles} blocks a row" if tiles > 1 else ""),
             "UNSPOOL_KERNEL core(const unspool::Chunk chunk) {",
             *(f"  {line}" for line in self.places.declarations()),
             f"  const int tile = unspool::block() % {tiles};",
@@ -97,8 +98,10 @@ class KernelText:
         read = "".join(f"{name}(step.start, step.rows);\n" for name in readers)
         loop = f"const bool far = chunk.total * {self._row_bytes} > {NEAR_BYTES};\n" if early else ""
         loop += "const unspool::Steps steps(chunk, first);\n"
+        loop += ring
         loop += f"unspool::Step step(chunk, steps.begin, first, {rows});\n{read}"
         loop += "for (int k = steps.begin; k < steps.end; k++) {\n"
+        loop += f"  const int slot = (k - steps.begin) % {self.places.ring.steps};\n" if self.places.ring else ""
         text = "\n".join(lines) + "\n" + indent(products + given + early + SYNC + loop, "  ")
         return text + indent(f"{step}step = next;\n", "    ") + "  }\n" + indent(SYNC + kept, "  ") + "}\n"
 
@@ -125,7 +128,12 @@ class KernelText:
             for ref in (*self.division.reads(loop), *(each.target for each in loop.statements))
         }
         moved = [each for each in met if each.place in (Place.STREAMED, Place.EMITTED)]
-        return [*moved, *self.division.crossing]
+        return [*moved, *self.crossing]
+
+    @property
+    def crossing(self) -> Sequence[Buffer]:
+        """What has words, in the order of these."""
+        return [] if self.tiling.near else list(self.division.crossing)
 
     def _carried(self) -> Iterator[Buffer]:
         return (each for each in self.lowered.carried if each in self.lowered.changed)
@@ -137,7 +145,11 @@ class KernelText:
         place = self._whole_index(buffer, f"item % {share}")
         text = f"for (int item = unspool::thread(); item < mine * {share}; item += THREADS)\n"
         text += f"  {name}_own[item] = {given}[(int64_t)(first + item / {share}) * {buffer.size} + {place}];\n"
-        if buffer in self.division.crossing:
+        if buffer in self.division.crossing and self.tiling.near:
+            text += f"for (int item = unspool::thread(); item < mine * {share}; item += THREADS)\n"
+            to = f"item / {share} * {near_apart(buffer)} + item % {share}"
+            text += f"  {name}_near[{to}] = {kind}({name}_own[item]);\n"
+        elif buffer in self.division.crossing:
             most = self.tiling.rows * share
             text += f"for (int begin = 0; begin < mine * {share}; begin += THREADS) {{\n"
             text += "  const int item = begin + unspool::thread();\n"
@@ -170,6 +182,7 @@ class KernelText:
         touches: list[Sequence[Touch]] = []
         early, readers = "", list[str]()
         next_step = f"const unspool::Step next(chunk, k + 1 < steps.end ? k + 1 : k, first, {self.tiling.rows});\n"
+        moves = self.places.ring.moves() if self.places.ring else ""
         for stage in self.lowered.stages:
             if isinstance(stage, Pass):
                 for loop, after in followed(self.places, stage.loops):
@@ -183,11 +196,13 @@ class KernelText:
                     parts.append(text)
                     touches.append([each for one in (loop, after) if one is not None for each in self._touched(one)])
             else:
-                parts.append(next_step + "".join(map(self._product, stage)))  # looked up while others compute
-                next_step = ""
-                touches.append([each for product in stage for each in self._touched_by(product)])
+                products = "".join(map(self._product_text.text, stage))
+                parts.append(products + next_step + moves if self.tiling.near else next_step + products)
+                moved = [Touch("ring", None, writes=True)] if moves else []
+                touches.append([*moved, *(each for product in stage for each in self._touched_by(product))])
+                next_step = moves = ""
         meet = meetings(touches)
-        now = "".join(self._now(each) for each in self.products) if self._divided else ""
+        now = "".join(self._product_text.now(each) for each in self.products) if self._divided else ""
         text = now + "".join((SYNC if sync else "") + part for part, sync in zip(parts, meet, strict=True))
         return early, readers, text + next_step
 
@@ -203,18 +218,17 @@ class KernelText:
             return FoldText(self.places, loop, number, after)
         return (VectorText if self.widths[loop] > 1 else LoopText)(self.places, loop, number)
 
-    def _now(self, product: Product) -> str:
-        kind, name = TYPES[sum_type(product)], product.target.buffer.name
-        size, place = part_bytes(product, self.tiling), self.places.shared.places[f"{name}_part"]
-        return f"{kind}* const {name}_now = ({kind}*)(memory + {place} + (k & 1) * {size});\n"
-
     def _touched(self, loop: Loop) -> Iterator[Touch]:
         mapped = self.division.mapped[loop]
         by_element = all(isinstance(each, Compute) for each in loop.statements)
         for ref in self.division.reads(loop):
             yield from self._touch(ref, mapped.dims if by_element else None, loop, writes=False)
+            if self.places.ring.has(ref):
+                yield Touch("ring", None, writes=False)
         for each in loop.statements:
             yield from self._touch(each.target, mapped.dims if by_element else None, loop, writes=True)
+            if self.tiling.near and each.target.root().buffer in self.division.crossing:
+                yield Touch(f"{each.target.root().buffer.name}_near", None, writes=True)
 
     def _touch(self, ref: Ref, dims: Hashable, loop: Loop, *, writes: bool) -> Iterator[Touch]:
         root, mapped = ref.root(), self.division.mapped[loop]
@@ -233,114 +247,8 @@ class KernelText:
         yield Touch(name, None, writes=True, turns=self._divided)
         for ref in product.reads() if not self._divided else ():
             yield Touch(ref.root().buffer.name, None, writes=False)
-
-    # -- products ------------------------------------------------------------------------------------------------------
-
-    def _keep_matrix(self, index: int, product: Product) -> str:
-        """Copies a matrix to shared memory, if there is room for it."""
-        name, kind = self.places.matrix_name(product, index), TYPES[product.matrix.buffer.dtype]
-        place = self.places.shared.places.get(name)
-        if place is None:
-            return ""
-        text = f"{kind}* const {name}_near = ({kind}*)(memory + {place});\n"
-        text += f"for (int item = unspool::thread(); item < {product.matrix.size}; item += THREADS)\n"
-        return text + f"  {name}_near[item] = {self.places.matrix(product, index)}[item];\n"
-
-    def _matrix(self, product: Product) -> str:
-        """Where the whole matrix of a product is."""
-        index = self.products.index(product)
-        name = self.places.matrix_name(product, index)
-        return f"{name}_near" if name in self.places.shared.places else self.places.matrix(product, index)
-
-    def _product_of(self, index: int, product: Product) -> str:
-        """A product whose matrix is divided: what a block has of it."""
-        name, kind = product.target.buffer.name, TYPES[product.matrix.buffer.dtype]
-        how = "TensorProduct" if by_tensor_cores(product, self.tiling) else "ExactProduct"
-        tiles = columns(product, self.tiling) // 16
-        numbers = f"{kind}, {product.matrix.shape[0]}, {tiles}, {self.tiling.rows}, {self.tiling.warps}"
-        one_first = str(self.tiling.one_first).lower()
-        more = f", {row_tiles(self.lowered, self.tiling)}, {one_first}" if how == "TensorProduct" else ""
-        text = f"unspool::{how}<{numbers}, unspool::Kept::{self.tiling.kept}{more}> {name}_by;\n"
-        place = self.places.shared.places[f"{name}_by"]
-        matrix, units = self.places.matrix(product, index), self.tiling.units
-        if self.tiling.kept == "memory":
-            return text + f"{name}_by.read_again({matrix} + (int64_t)tile * {name}_by.kPacked);\n"
-        assert units is not None
-        woven = self.places.woven.get(product.left.root().buffer, 1)
-        sizes = ", ".join(map(str, (*product.matrix.shape, units.count, units.each, woven)))
-        told = f"{name}_by, {matrix}, {self.places.transposed(product, index)}, tile, memory + {place}"
-        told += f", memory + {self.places.shared.places[f'{name}_part']}"
-        return text + f"unspool::load_columns<{sizes}>({told});\n"
-
-    def _product(self, product: Product) -> str:
-        name = product.target.buffer.name
-        what = f"{name}: {' x '.join(map(str, product.matrix.shape))}"
-        title = comment(f"{what}  | {product.source}" if product.source else what)
-        if not self._divided:
-            return title + self._whole_product(product)
-        left = product.left.root()
-        slot = "step.before(r)" if left.buffer.place is Place.CARRIED else "(step.start + r)"
-        row = f"{slot} * {left.buffer.size}" + (f" + {left.offset}" if left.offset else "")
-        place = self.places.shared.places[f"{name}_by"]
-        told = f'step.rows, {name}_now, memory + {place}, "{left.buffer.name}"'
-        words = self.places.words(left.buffer)
-        return title + f"{name}_by.run(chunk, {words}, [&](int r) {{ return {row}; }}, {told});\n"
-
-    def _whole_product(self, product: Product) -> str:
-        """A product of a block that has whole rows."""
-        if isinstance(product, Convolve):
-            return self._convolve(product)
-        return self._search(product) if isinstance(product, Largest) else self._multiply(product)
-
-    def _convolve(self, product: Convolve) -> str:
-        sums = TYPES[computed(product.target.buffer.dtype)]
-        refs = (product.left, product.added, product.target)
-        left, added, out = [("(const float*)nullptr", "0") if ref is None else self._rows_of(ref, 1) for ref in refs]
-        told = ", ".join(("how", "step.rows", *left, self._matrix(product), *added, *out))
-        body = f"constexpr unspool::Filters how = {filters_text(product)};\nunspool::convolve<{sums}>({told});\n"
-        return f"{{\n{indent(body, '  ')}}}\n"
-
-    def _multiply(self, product: Product) -> str:
-        depth, width = product.matrix.shape
-        sums, kind = TYPES[sum_type(product)], TYPES[product.matrix.buffer.dtype]
-        times = product.target.size // width
-        refs = [product.left, product.added, product.target]
-        texts = [(f"(const {kind}*)nullptr", "0") if ref is None else self._rows_of(ref, times) for ref in refs]
-        (left, left_apart), (added, added_apart), (out, out_apart) = texts
-        matrix = self._matrix(product)
-        told = f"step.rows, {left}, {left_apart}, {matrix}, {added}, {added_apart}, {out}, {out_apart}"
-        call = f"unspool::multiply_rows<{depth}, {width}, {sums}>({told});\n"
-        return f"for (int i = 0; i < {times}; i++)\n  {call}" if times > 1 else call
-
-    def _search(self, product: Product) -> str:
-        depth, width = product.matrix.shape
-        left, left_apart = self._rows_of(product.left, 1)
-        added, added_apart = (
-            ("(const float*)nullptr", "0") if product.added is None else self._rows_of(product.added, 1)
-        )
-        out, out_apart = self._rows_of(product.target, 1)
-        matrix = self._matrix(product)
-        told = f"{left} + row * {left_apart}, {matrix}, {added} + row * {added_apart}"
-        call = f"unspool::largest_column<{depth}, {width}>({told})"
-        body = "const int r = begin + unspool::thread() / 32, row = r < step.rows ? r : 0;\n"
-        body += f"const int64_t found = {call};\n"
-        body += f"if (r < step.rows && unspool::thread() % 32 == 0) ({out})[r * {out_apart}] = found;\n"
-        return f"for (int begin = 0; begin < step.rows; begin += {self.tiling.warps}) {{\n{indent(body, '  ')}}}\n"
-
-    def _rows_of(self, ref: Ref, times: int) -> tuple[str, str]:
-        """Where the first of a block's rows is, and how far apart rows are."""
-        root = ref.root()
-        buffer, offset = root.buffer, f" + {root.offset}" if root.offset else ""
-        if times > 1:
-            lead = replace(ref, shape=ref.shape[:-1], strides=ref.strides[:-1]).reshape((times,))
-            assert lead is not None
-            offset += f" + i * {lead.strides[0]}"
-        if buffer in self.places.own:
-            return f"{buffer.name}_own{offset}", str(buffer.size)
-        if buffer.place is Place.SHARED:
-            return f"{self.places.all_of(buffer)}{offset}", "0"
-        first = "(int64_t)first" if buffer.place is Place.CARRIED else "step.start"
-        return f"{self.places.all_of(buffer)} + {first} * {buffer.size}{offset}", str(buffer.size)
+        if self.tiling.near:
+            yield Touch(f"{product.left.root().buffer.name}_near", None, writes=False)
 
 
 @cache

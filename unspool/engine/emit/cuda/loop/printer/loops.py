@@ -12,9 +12,9 @@ import torch
 
 from unspool.engine.emit.cuda.loop.printer.early import Early
 from unspool.engine.emit.cuda.loop.printer.indices import index_lines
-from unspool.engine.emit.cuda.loop.printer.places import Places, sum_type
+from unspool.engine.emit.cuda.loop.printer.places import Places, near_apart, sum_type
 from unspool.engine.emit.cuda.loop.printer.words import turn
-from unspool.engine.emit.cuda.loop.tiles import columns
+from unspool.engine.emit.cuda.loop.tiles import columns, parts
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import HALVES
 from unspool.engine.emit.stages.passes import Loop
@@ -183,12 +183,20 @@ class LoopText:
         root, division = ref.root().buffer, self.places.division
         if root.place is Place.PRODUCT and self._units is not None:
             return next((name for known, name in self._totals if known.same_elements(ref)), "") or self._total(ref)
+        if self.places.ring.has(ref):
+            name, line = self.places.ring.row(root)
+            self.pointers[name] = line
+            return loaded(f"{name}[{self._everywhere(ref)}]", root.dtype)
         if root.place is Place.STREAMED and self._turns:
             return loaded(f"{self.early.name_of(ref)}[turn]", root.dtype)
         if division.is_given(root):
             return loaded(f"unspool::given(&{self.element(root, self._everywhere(ref))})", root.dtype)
         own = self._own_index(ref)
         if own is None:
+            if self.places.tiling.near:
+                raise CannotEmitError(
+                    f"{root.name} is read by others than those who compute it, and lies with a product"
+                )
             self._meets = True
             slot = "step.before(row)" if root.place is Place.CARRIED else "(step.start + row)"
             name = f"{root.name}_from"
@@ -205,7 +213,8 @@ class LoopText:
         name, kind = f"{root.name}_sums", TYPES[sum_type(product)]
         self.pointers[name] = f"const {kind}* const {name} = {root.name}_now + r * {apart};\n"
         tiling = places.tiling
-        text = f"unspool::total<{tiling.warps}>({name} + {index_text(own, 'i')}, {tiling.rows * apart})"
+        count = parts(product, tiling)
+        text = f"unspool::total<{count}>({name} + {index_text(own, 'i')}, {tiling.rows * apart})"
         for added in places.division.addends(ref):
             text = f"{text} + {self._argument(added, root.dtype)}"
         name = f"{root.name}_total{len(self._totals)}"
@@ -231,25 +240,35 @@ class LoopText:
         name, kind = f"{root.name}_to", TYPES[root.dtype]
         if root in places.woven:
             return self._posted_at_once(ref, value, guard)
+        if places.tiling.near:
+            return f"if ({guard}) {self._near(root)}[{self._everywhere(ref)}] = {kind}({value});\n"
         self._meets |= root.dtype in HALVES
         self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
         place = self._everywhere(ref)
         self._will_post(root, place)
         return f"unspool::post({places.words(root)} + ({name} + {place}), {kind}({value}), {guard});\n"
 
+    def _near(self, buffer: Buffer) -> str:
+        """The row of what is multiplied near."""
+        name = f"{buffer.name}_near_row"
+        self.pointers[name] = f"{TYPES[buffer.dtype]}* const {name} = {buffer.name}_near + r * {near_apart(buffer)};\n"
+        return name
+
     def _posted_at_once(self, ref: Ref, value: str, guard: str) -> str:
         """What posts the numbers of a unit, once all of them are known."""
         root, places, units = ref.root().buffer, self.places, self._units
         assert units is not None
         name, kind, turns = f"{root.name}_to", TYPES[root.dtype], places.woven[root]
-        self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
         made = self._posts.setdefault(root, {})
         made[turn(ref, units.count)] = f"{kind}({value})"
         if len(made) < turns:
             return ""
         numbers = ", ".join(made[k] for k in range(turns))
-        self._will_post(root, f"unit * {turns}")
         text = f"const {kind} {root.name}_unit[] = {{{numbers}}};\n"
+        if places.tiling.near:
+            return f"{text}if ({guard}) unspool::put({self._near(root)} + unit * {turns}, {root.name}_unit);\n"
+        self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
+        self._will_post(root, f"unit * {turns}")
         return f"{text}unspool::post({places.words(root)} + ({name} + unit * {turns}), {root.name}_unit, {guard});\n"
 
     def _will_post(self, buffer: Buffer, place: str) -> None:

@@ -8,6 +8,7 @@ import torch
 
 from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
+from unspool.engine.emit.cuda.loop.printer.ring import Ring
 from unspool.engine.emit.cuda.loop.printer.words import woven
 from unspool.engine.emit.cuda.loop.tiles import Tiling, part_bytes, product_bytes
 from unspool.engine.emit.errors import CannotEmitError
@@ -18,6 +19,8 @@ from unspool.engine.emit.text.spelling import TYPES
 
 ALIGNED = 16
 """Bytes, of everything in a block's memory."""
+BANKS = 128
+"""Bytes that shared memory hands out at a time."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Places:
         self.folds: list[tuple[Reduce, int]] = []
         """Folds that blocks post their parts of, and how many there are for a row."""
         self._find_own()
+        for buffer in division.crossing if tiling.near else ():
+            self.shared.take(f"{buffer.name}_near", tiling.rows * near_apart(buffer) * buffer.dtype.itemsize)
         for product in lowered.products if division.units is not None else ():
             self.shared.take(f"{product.target.buffer.name}_part", 2 * part_bytes(product, tiling))
             self.shared.take(f"{product.target.buffer.name}_by", product_bytes(product, tiling))
@@ -80,6 +85,7 @@ class Places:
             size = self.own_bytes(buffer)
             room = self.shared if self.shared.size + size <= tiling.shared_bytes else self.scratch
             room.take(f"{buffer.name}_own", size)
+        self.ring = Ring(division, tiling, tiling.shared_bytes - self.shared.size, self.shared.take)
         if division.units is None:
             self._keep_matrices()
         self._find_folds()
@@ -182,6 +188,9 @@ class Places:
             for k, each in enumerate(self.given)
         ]
         lines.append("char* const memory = unspool::shared_memory();")
+        for buffer in self.division.crossing if self.tiling.near else ():
+            kind, place = TYPES[buffer.dtype], self.shared.places[f"{buffer.name}_near"]
+            lines.append(f"{kind}* const {buffer.name}_near = ({kind}*)(memory + {place});")
         if self.scratch.size:
             lines.append(f"char* const scratch = chunk.scratch + (int64_t)unspool::block() * {self.scratch.size};")
         for buffer in self.own:
@@ -189,6 +198,12 @@ class Places:
             room, base = (self.shared, "memory") if name in self.shared.places else (self.scratch, "scratch")
             lines.append(f"{kind}* const {name} = ({kind}*)({base} + {room.places[name]});")
         return lines
+
+
+def near_apart(buffer: Buffer) -> int:
+    """How far apart rows are that are multiplied near: so that a quarter of a warp reads all banks of shared memory."""
+    size = buffer.dtype.itemsize
+    return (-(-buffer.size * size // BANKS) * BANKS + BANKS // 2) // size
 
 
 def sum_type(product: Product) -> torch.dtype:
