@@ -97,7 +97,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 
 def text(shared_bytes: int = 1000) -> Any:
-    return SimpleNamespace(text=lambda: "kernel", places=SimpleNamespace(shared=SimpleNamespace(size=shared_bytes)))
+    return SimpleNamespace(
+        name="loop_h", text=lambda: "kernel", places=SimpleNamespace(shared=SimpleNamespace(size=shared_bytes))
+    )
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -129,8 +131,8 @@ def test_the_device_is_made_current_only_where_it_is_not(fake: FakeDriver) -> No
 
 
 def test_a_binary_is_loaded_for_the_device_with_its_shared_memory(fake: FakeDriver) -> None:
-    assert driver.Cuda(DEVICE).compile(text(100_000)) == (b"kernel for sm_90", b"core")
-    assert fake.calls == [((b"kernel for sm_90", b"core"), 8, 100_000)]
+    assert driver.Cuda(DEVICE).compile(text(100_000)) == (b"kernel for sm_90", b"loop_h")
+    assert fake.calls == [((b"kernel for sm_90", b"loop_h"), 8, 100_000)]
 
 
 def test_a_binary_that_cannot_be_loaded_is_a_reason(fake: FakeDriver) -> None:

@@ -33,7 +33,7 @@ ENTRY = """
 extern "C" __attribute__((visibility("default")))
 void entry(const unspool::Runtime* runtime, const void* chunk) {
   unspool::runtime = runtime;
-  core(*static_cast<const unspool::Chunk*>(chunk));
+  NAME(*static_cast<const unspool::Chunk*>(chunk));
 }
 """
 
@@ -85,7 +85,7 @@ class Emulated:
         return Limits(self._blocks, self._shared_bytes)
 
     def compile(self, text: kernel.KernelText) -> Build:
-        build = Build.of(text.text(_primitives()) + ENTRY)
+        build = Build.of(text.text(_primitives()) + ENTRY.replace("NAME", text.name))
         build.library()
         return build
 

@@ -70,7 +70,7 @@ class Cuda:
         with self._current():
             try:
                 (module,) = done(driver.cuModuleLoadData(binary))
-                (function,) = done(driver.cuModuleGetFunction(module, b"core"))
+                (function,) = done(driver.cuModuleGetFunction(module, text.name.encode()))
                 done(driver.cuFuncSetAttribute(function, most, text.places.shared.size))
             except RuntimeError as error:
                 raise CannotEmitError(f"what NVRTC has made cannot be loaded: {error}", Code.COMPILER_FAILED) from error

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import fx
 
+from unspool.engine.emit.cuda.loop.rewrites.row_sums import with_row_sums
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.graphs.graphed import Graphs
 from unspool.engine.emit.graphs.recorder import GraphRecorder
 from unspool.engine.emit.protocol import CoreLoop, Emitted, Emitter, Load, Recorder, launches
@@ -99,6 +101,15 @@ class CudaLoops(Emitter):
         Raises:
             CannotEmitError: if it has no form for the core.
         """
+        summing = with_row_sums(split, labels)
+        if summing is not split:
+            try:
+                return self._emit(summing, labels, device, variant)
+            except CannotEmitError:  # a term may be where no block has it at hand
+                pass
+        return self._emit(split, labels, device, variant)
+
+    def _emit(self, split: Split, labels: dict[fx.Node, Label], device: torch.device, variant: Hashable) -> Emitted:
         from unspool.engine.emit.cuda.loop.part import fuse_part
         from unspool.engine.emit.cuda.loop.running import CudaLoop
 

@@ -17,7 +17,6 @@ from unspool.engine.emit.cuda.loop.printer.ring import COPIED
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.execute.counts import Counts
-from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Value
 
 ALIGNED = 256
@@ -54,7 +53,6 @@ class Kernel:
     """A kernel for one tiling.
 
     Args:
-        core: what it runs.
         text: its text.
         machine: what runs it.
 
@@ -62,7 +60,8 @@ class Kernel:
         CannotEmitError: if it cannot be compiled, or its blocks would not be there at the same time.
     """
 
-    def __init__(self, core: Core, text: KernelText, machine: Machine) -> None:
+    def __init__(self, text: KernelText, machine: Machine) -> None:
+        core = text.lowered.core
         self.text, self._core, self._machine, self._device = text, core, machine, machine.device
         self.function = machine.compile(text)
         self._threads, self._shared_bytes, self._tiles = text.threads, text.places.shared.size, text.tiles

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from unspool.engine.emit.cuda.loop.rewrites.casts import without_casts
-from unspool.engine.emit.cuda.loop.rewrites.parts import in_parts
+from unspool.engine.emit.cuda.loop.rewrites.parts import in_parts, stores_in_parts
+from unspool.engine.emit.cuda.loop.rewrites.row_sums import RowSums
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.lowering import is_added_up, lower_instruction
 from unspool.engine.emit.stages.passes import Pass, Stage, arrange
@@ -22,6 +23,8 @@ class Lowered:
     """What a step of one row does.
 
     Args:
+        core: what a step is; rows carry what it sums over rows.
+        sums: what is summed so.
         stages: products of all rows, and passes between them.
         carried: the buffers of what is carried.
         changed: which of these a step changes; others are only read.
@@ -29,6 +32,8 @@ class Lowered:
         rounds: whether halves are rounded after every operation.
     """
 
+    core: Core
+    sums: RowSums
     stages: Sequence[Stage]
     carried: Sequence[Buffer]
     changed: frozenset[Buffer]
@@ -51,6 +56,8 @@ def lower(core: Core, *, rounds: bool = False) -> Lowered:
     Raises:
         CannotEmitError: if it has an instruction with no compiled form.
     """
+    sums = RowSums(core)
+    core = sums.core
     if any(is_added_up(each) for each in core.instructions):
         raise CannotEmitError("a sum over rows in the middle of the loop")
     row = Row(core.instructions, (*core.new_carried, *core.emitted), rounds=rounds, one_pass=True)
@@ -77,9 +84,9 @@ def lower(core: Core, *, rounds: bool = False) -> Lowered:
         stores.append((target, ref))
     statements, stores = without_casts(row.statements, stores)
     statements = in_parts(statements, stores, row.new)
-    stages = arrange(statements, stores, sums_in_place=False)
+    stages = arrange(statements, stores_in_parts(statements, stores), sums_in_place=False)
     changed = frozenset(target.buffer for target, _ in stores)
-    return Lowered(stages, [ref.buffer for ref in given[Place.CARRIED]], changed, Home(stages), rounds)
+    return Lowered(core, sums, stages, [ref.buffer for ref in given[Place.CARRIED]], changed, Home(stages), rounds)
 
 
 def _emit(row: Row, ref: Ref, target: Ref) -> None:

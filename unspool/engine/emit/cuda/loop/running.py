@@ -52,6 +52,7 @@ class CudaLoop:
     ) -> None:
         self.core, self._machine, self._tiling, self._rows = core, machine, tiling, row_class(rows)
         self._lowered = lower(core, rounds=rounds)
+        self._sums = self._lowered.sums
         self._texts: dict[tuple[Tiling, bool], KernelText] = {}
         self._kernels: dict[tuple[Limits, bool], Kernel] = {}
         self._tilings: dict[Limits, Sequence[Tiling]] = {}
@@ -93,10 +94,12 @@ class CudaLoop:
         prepared = shared.by.get(kernel)
         if prepared is None:
             prepared = shared.by[kernel] = kernel.prepare(shared)
+        if self._sums:
+            chunk = self._sums.begin(chunk, self._machine.device)
         results = kernel.run(prepared, chunk, self._trouble_at)
         if reported[0] or reported[4]:
             self.complain()
-        return results
+        return self._sums.finish(results) if self._sums else results
 
     def _kernel(self, *, wide: bool = False) -> Kernel:
         """What runs it on the machine as it is now: torch may be asked for TF32 at any time."""
@@ -111,7 +114,7 @@ class CudaLoop:
             found = self._kernels.get((limits, wide))
             if found is None:
                 found = self._kernels[limits, wide] = self._first_that_can(
-                    lambda each: Kernel(self.core, self._text(each, wide=wide), self._machine)
+                    lambda each: Kernel(self._text(each, wide=wide), self._machine)
                 )
             if not wide:
                 self._latest = limits, found

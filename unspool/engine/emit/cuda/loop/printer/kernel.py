@@ -58,6 +58,13 @@ class KernelText:
         self.body = self._kernel()
 
     @property
+    def name(self) -> str:
+        """What a profiler shows: whether it loops, and the first value that it carries or computes."""
+        core = self.lowered.core
+        first = next(iter(core.carried or core.emitted), None)
+        return f"{'loop' if core.carried else 'beside'}_{first or 'nothing'}"
+
+    @property
     def threads(self) -> int:
         """Of a block."""
         return 32 * self.tiling.warps
@@ -89,7 +96,7 @@ class KernelText:
         products = "".join(self._product_text.prepared(k, each) for k, each in enumerate(self.products))
         lines = [
             f"// {rows} rows a block, {self.tiling.warps} warps" + (f", {tiles} blocks a row" if tiles > 1 else ""),
-            "UNSPOOL_KERNEL core(const unspool::Chunk chunk) {",
+            f"UNSPOOL_KERNEL {self.name}(const unspool::Chunk chunk) {{",
             *(f"  {line}" for line in self.places.declarations()),
             f"  const int tile = unspool::block() % {tiles};",
             f"  const int first = int(chunk.first) + unspool::block() / {tiles} * {rows};",

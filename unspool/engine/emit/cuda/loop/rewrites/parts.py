@@ -43,6 +43,21 @@ def in_parts(statements: Sequence[Statement], stores: Stores, new: New) -> list[
     return found
 
 
+def stores_in_parts(statements: Sequence[Statement], stores: Stores) -> list[tuple[Ref, Ref]]:
+    """The same, but what is made in parts is stored in parts, by the loop that makes them."""
+    return [part for each in stores for part in _stored(each, statements)]
+
+
+def _stored(store: tuple[Ref, Ref], statements: Sequence[Statement]) -> Sequence[tuple[Ref, Ref]]:
+    target, own = store[0], store[1].root()
+    made = [each.target.root() for each in statements if each.target.root().buffer is own.buffer]
+    sizes = {each.size for each in made}
+    alike = len(made) > 1 and len(sizes) == 1 and sum(each.size for each in made) == own.size == target.size
+    if not (alike and own.is_contiguous and all(each.is_contiguous for each in made)):
+        return [store]
+    return list(zip(_parts(target, made[0].size), _parts(own, made[0].size), strict=True))
+
+
 def _is_vector(each: Statement) -> TypeGuard[Compute]:
     """Whether it computes all of a value that waits in scratch."""
     buffer = each.target.buffer

@@ -1,0 +1,117 @@
+"""Sums over rows and steps, such as a bias's gradient: each row carries its own, and rows are added up at the end.
+
+What is summed is at hand when a step has computed it, and a block has time while it waits for others. To read it again
+after the loop takes as long as a large product does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import fx
+
+from unspool.engine.emit.protocol import Chunk, Results
+from unspool.engine.emit.stages.dtypes import computed
+from unspool.engine.emit.stages.lowering import has_form, is_row_sum
+from unspool.engine.ir.core import Core
+from unspool.engine.ir.program import Instruction, Kind, Value, lower_part
+from unspool.engine.ops import is_pointwise
+from unspool.engine.partition.split import Part, Split, regroup
+from unspool.engine.rows.labels import SUMMED, Label
+from unspool.engine.trace.graph import aten
+
+
+def with_row_sums(split: Split, labels: dict[fx.Node, Label]) -> Split:
+    """`split` with the sums over rows in its core that need nothing but what a step has anyway.
+
+    What is summed may be computed for that alone, element by element: it is then never written.
+    """
+    known = {*split.core.nodes, *split.core.inputs}
+    found = {node for node in split.after.nodes if _is_sum(node, labels)}
+    for node in reversed(split.after.nodes):
+        if is_pointwise(node.target) and found.issuperset(node.users) and _has(node, labels):
+            found.add(node)
+    before: set[fx.Node] = set()
+    while found != before:  # what cannot be computed there takes what it goes into with it, and what is only for that
+        before = set(found)
+        for node in split.after.nodes:
+            needs = {each for each in node.all_input_nodes if each not in known}
+            spared = labels[node] == SUMMED or found.issuperset(node.users)
+            if node in found and not (spared and found.issuperset(needs)):
+                found.discard(node)
+    rest = [node for node in split.after.nodes if node not in found]
+    own = [node for node in split.after.nodes if node in found]
+    return regroup(split, split.before.nodes, [*split.core.nodes, *own], rest) if own else split
+
+
+def _is_sum(node: fx.Node, labels: dict[fx.Node, Label]) -> bool:
+    over_rows = labels[node] == SUMMED and node.target is aten.sum.dim_IntList
+    return over_rows and all(map(is_row_sum, _lowered(node, labels)))
+
+
+def _has(node: fx.Node, labels: dict[fx.Node, Label]) -> bool:
+    return all(map(has_form, _lowered(node, labels)))
+
+
+def _lowered(node: fx.Node, labels: dict[fx.Node, Label]) -> Sequence[Instruction]:
+    return lower_part(Part((node,), tuple(node.all_input_nodes), (node,)), labels).instructions
+
+
+class RowSums:
+    """The sums over rows of a core, as something that rows carry.
+
+    Args:
+        core: the core.
+    """
+
+    def __init__(self, core: Core) -> None:
+        sums = [each for each in core.instructions if is_row_sum(each)]
+        self._totals = [each.results[0] for each in sums]
+        self._before = [_carried(each, "before") for each in sums]
+        now = [_carried(each, "now") for each in sums]
+        adds = [_add(*each) for each in zip(sums, self._before, now, strict=True)]
+        self._places = [k for k, each in enumerate(core.emitted) if each not in self._totals]
+        emitted = [core.emitted[k] for k in self._places]
+        self._order = [[*emitted, *self._totals].index(each) for each in core.emitted]
+        self._carried = len(core.carried)
+        self.core = replace(
+            core,
+            carried=(*core.carried, *self._before),
+            instructions=(*(each for each in core.instructions if each not in sums), *adds),
+            new_carried=(*core.new_carried, *now),
+            emitted=tuple(emitted),
+        )
+        """The core that carries them."""
+
+    def __bool__(self) -> bool:
+        return bool(self._totals)
+
+    def begin(self, chunk: Chunk, device: torch.device) -> Chunk:
+        """The chunk for the core that carries them: they begin with zeros."""
+        rows, into, lent = chunk.counts[0], chunk.into, chunk.lent
+        zeros = [torch.zeros((rows, *each.shape), dtype=each.dtype, device=device) for each in self._before]
+        return chunk._replace(
+            carried=[*chunk.carried, *zeros],
+            into=None if into is None else [into[k] for k in self._places],
+            lent=None if lent is None else lent._replace(wanted=[lent.wanted[k] for k in self._places]),
+        )
+
+    def finish(self, results: Results) -> Results:
+        """What the core returns, of what the one that carries them does."""
+        carried, emitted = results
+        pairs = zip(carried[self._carried :], self._totals, strict=True)
+        found = [*emitted, *(own.sum(0).to(like.dtype).view(like.shape) for own, like in pairs)]
+        return carried[: self._carried], [found[k] for k in self._order]
+
+
+def _carried(row_sum: Instruction, when: str) -> Value:
+    """What a row has of a sum: there may be many terms, so halves are added up as wider numbers."""
+    term = row_sum.arguments[0]
+    return Value(f"{row_sum.results[0].name}_{when}", term.shape, computed(term.dtype))
+
+
+def _add(row_sum: Instruction, before: Value, now: Value) -> Instruction:
+    term = row_sum.arguments[0]
+    return Instruction(Kind.POINTWISE, aten.add.Tensor, (before, term), {}, (now,), row_sum.source)
