@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.lowered import lower
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Tiling
+from unspool.engine.emit.stages.passes import Pass
 from unspool.engine.memory import policies
 
 DIVIDED = Tiling(Units(UNITS, 16), rows=8, warps=2)
@@ -128,3 +130,19 @@ def test_a_gpu_keeps_everything_where_that_is_little_of_its_memory(monkeypatch: 
     assert policies.default_memory(gpu, (1 << 30) + 1) == Recompute()
     assert policies.default_memory(gpu) == Recompute()
     assert policies.default_memory(torch.device("cpu"), 1 << 50) == Keep()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_norms_of_a_product_that_is_cut_into_gates_are_loops_over_units(which: int) -> None:
+    stages = text("layer norms", which).lowered.stages
+    assert {loop.domain for stage in stages if isinstance(stage, Pass) for loop in stage.loops} <= {(UNITS,), ()}
+
+
+def test_what_all_rows_share_is_copied_to_a_block_where_it_is_small() -> None:
+    found = text("layer norms", 0)
+    copied = [each.name for each in found.places.vectors]
+    assert copied
+    assert all(f"{name}_copy[unit" in found.body for name in copied)
+    assert "unspool::given(" not in found.body
+    less = text("layer norms", 0, tiling=replace(DIVIDED, shared_bytes=found.places.shared.size - 1))
+    assert len(less.places.vectors) < len(copied)

@@ -90,6 +90,7 @@ template <typename T> inline void cross(Shuffled<T>** given) {
 template <typename T> inline void shift(Shuffled<T>** given) {
   for (int lane = 0; lane + given[lane]->by < kLanes; lane++) given[lane]->result = given[lane + given[lane]->by]->value;
 }
+inline int warp_of_thread() { return thread() / 32; }
 template <typename T> inline T shuffle_xor(T x, int mask) {
   Shuffled<T> own{x, x, mask};
   meet<Shuffled<T>, cross<T>>("shuffle_xor", own);

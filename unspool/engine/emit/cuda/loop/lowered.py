@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from unspool.engine.emit.cuda.loop.rewrites.casts import without_casts
+from unspool.engine.emit.cuda.loop.rewrites.folds import folds_in_parts
 from unspool.engine.emit.cuda.loop.rewrites.parts import in_parts, stores_in_parts
 from unspool.engine.emit.cuda.loop.rewrites.row_sums import RowSums
 from unspool.engine.emit.errors import CannotEmitError
@@ -83,6 +84,7 @@ def lower(core: Core, *, rounds: bool = False) -> Lowered:
             ref = row.copy(ref)  # two states may change places
         stores.append((target, ref))
     statements, stores = without_casts(row.statements, stores)
+    statements = folds_in_parts(in_parts(statements, stores, row.new), row.new)
     statements = in_parts(statements, stores, row.new)
     stages = arrange(statements, stores_in_parts(statements, stores), sums_in_place=False)
     changed = frozenset(target.buffer for target, _ in stores)

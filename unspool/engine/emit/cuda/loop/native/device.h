@@ -80,6 +80,8 @@ UNSPOOL_DEVICE char* shared_memory() {
 UNSPOOL_DEVICE void sync_block() { __syncthreads(); }
 UNSPOOL_DEVICE void sync_warp() { __syncwarp(); }                       // all lanes
 UNSPOOL_DEVICE bool any(bool flag) { return __any_sync(~0u, flag); }    // all lanes
+// The number of a thread's warp, which a compiler then knows to be the same for all lanes; all lanes.
+UNSPOOL_DEVICE int warp_of_thread() { return __shfl_sync(~0u, int(threadIdx.x) / 32, 0); }
 template <typename T> UNSPOOL_DEVICE T shuffle_xor(T x, int mask) { return __shfl_xor_sync(~0u, x, mask); }  // all lanes
 template <typename T> UNSPOOL_DEVICE T shuffle_down(T x, int by) { return __shfl_down_sync(~0u, x, by); }    // all lanes
 

@@ -67,29 +67,38 @@ class FoldText(LoopText):
 
     def text(self) -> str:
         """The loop and what is in it."""
-        body = "".join(self._lines()) + self._stored()
+        body, stores = "".join(self._lines()), self._stored()
         starts = "".join(map(variables_of_fold, self._folds))
         ends, found = self._ends()
         inside = self.mapped.unit is not None and self.mapped.unit >= self.mapped.kept
-        unit, each = self._unit_line(), f"THREADS / {self._lanes}"
+        unit, at = self._unit_line(), "at" if self._each > 1 else "0"
+        term = f"const bool there = here && {self._place(at)} < {self._terms};\n{self._term(at)}"
+        term += (unit if inside else "") + body
+        row = ("" if inside else unit) + "".join(self.pointers.values())
+        if self._each == 1:  # what only later steps read is stored once nobody waits for what is posted
+            turn = "const int turn = pass;\n" if self._turns else ""
+            inner = turn + term + ends + stores
+        else:
+            turn = f"const int turn = pass * {self._each} + at;\n" if self._turns else ""
+            inner = "#pragma unroll\n" if self._turns else f"#pragma unroll {UNROLLED}\n"
+            inner += f"for (int at = 0; at < {self._each}; at++) {{\n{indent(turn + term + stores, '  ')}}}\n{ends}"
+        return self._for_rows(row + starts + inner) + (self._for_rows(row + found) if found else "")
+
+    def _for_rows(self, lines: str) -> str:
+        """What is done for each row, by the lanes that have it."""
+        each = f"THREADS / {self._lanes}"
+        own = "warp" if self._lanes == LANES else f"unspool::thread() / {self._lanes}"
         if self._turns:
             head = f"#pragma unroll\nfor (int pass = 0; pass < {self._turns // self._each}; pass++) {{\n"
-            item = f"pass * ({each})"
-            inner = f"#pragma unroll\nfor (int at = 0; at < {self._each}; at++) {{\n"
-            lines = f"const int turn = pass * {self._each} + at;\n"
+            own = f"const int item = pass * ({each}) + {own};\n{self._lane}"
         else:
             head = f"for (int begin = 0; begin < step.rows * {self._count}; begin += {each}) {{\n"
-            item, lines = "begin", ""
-            inner = f"#pragma unroll {UNROLLED}\nfor (int at = 0; at < {self._each}; at++) {{\n"
-        own = f"const int item = {item} + unspool::thread() / {self._lanes};\n{self._lane}"
+            own = f"const int item = begin + {own};\n{self._lane}"
         own += f"const bool here = item < step.rows * {self._count};\n"
+        own += "if (!here) break;\n" if self._lanes == LANES else ""  # a whole warp: the others have the time
         own += f"const int own = here ? item : 0, r = own / {self._count}, row = r;\n"
         own += index_lines(self._kept, f"own % {self._count}")
-        lines += f"const bool there = here && at * {self._lanes} + lane < {self._terms};\n{self._term('at')}"
-        inner += indent(lines + (unit if inside else "") + body, "  ") + "}\n"
-        outer = own + ("" if inside else unit) + "".join(self.pointers.values())
-        text = head + indent(outer + starts + inner + ends, "  ") + "}\n"
-        return text + (head + indent(outer + found, "  ") + "}\n" if found else "")
+        return head + indent(own + lines, "  ") + "}\n"
 
     @property
     def _turns(self) -> int:
@@ -108,9 +117,12 @@ class FoldText(LoopText):
 
     def _term(self, at: str) -> str:
         """Lines that say which term a lane has."""
-        place = f"{at} * {self._lanes} + lane"
+        place = self._place(at)
         line = f"const int term = {place} < {self._terms} ? {place} : {self._terms - 1};\n"
         return line + index_lines(self._folded, "term", len(self._kept))
+
+    def _place(self, at: str) -> str:
+        return "lane" if at == "0" else f"{at} * {self._lanes} + lane"
 
     # -- folds ---------------------------------------------------------------------------------------------------------
 

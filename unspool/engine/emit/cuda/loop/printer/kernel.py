@@ -94,12 +94,14 @@ class KernelText:
         ring = self.places.ring.begins(self.places.all_of) if self.places.ring else ""
         given, kept = "".join(map(self._load, self._carried())), "".join(map(self._leave, self._carried()))
         products = "".join(self._product_text.prepared(k, each) for k, each in enumerate(self.products))
+        vectors = "".join(map(self._copy, self.places.vectors))
         lines = [
             f"// {rows} rows a block, {self.tiling.warps} warps" + (f", {tiles} blocks a row" if tiles > 1 else ""),
             f"UNSPOOL_KERNEL {self.name}(const unspool::Chunk chunk) {{",
             *(f"  {line}" for line in self.places.declarations()),
             f"  const int tile = unspool::block() % {tiles};",
             f"  const int first = int(chunk.first) + unspool::block() / {tiles} * {rows};",
+            "  const int warp = unspool::warp_of_thread();",
             f"  const int mine = unspool::Step::at_most(chunk.rows - first, {rows});",
         ]
         read = "".join(f"{name}(step.start, step.rows);\n" for name in readers)
@@ -109,7 +111,7 @@ class KernelText:
         loop += f"unspool::Step step(chunk, steps.begin, first, {rows});\n{read}"
         loop += "for (int k = steps.begin; k < steps.end; k++) {\n"
         loop += f"  const int slot = (k - steps.begin) % {self.places.ring.steps};\n" if self.places.ring else ""
-        text = "\n".join(lines) + "\n" + indent(products + given + early + SYNC + loop, "  ")
+        text = "\n".join(lines) + "\n" + indent(products + vectors + given + early + SYNC + loop, "  ")
         return text + indent(f"{step}step = next;\n", "    ") + "  }\n" + indent(SYNC + kept, "  ") + "}\n"
 
     @property
@@ -144,6 +146,11 @@ class KernelText:
 
     def _carried(self) -> Iterator[Buffer]:
         return (each for each in self.lowered.carried if each in self.lowered.changed)
+
+    def _copy(self, buffer: Buffer) -> str:
+        """Brings near what all rows share."""
+        text = f"for (int item = unspool::thread(); item < {buffer.size}; item += THREADS)\n"
+        return text + f"  {buffer.name}_copy[item] = {self.places.all_of(buffer)}[item];\n"
 
     def _load(self, buffer: Buffer) -> str:
         """Takes over what is carried, and posts what others need of it."""

@@ -189,6 +189,8 @@ class LoopText:
             return loaded(f"{name}[{self._everywhere(ref)}]", root.dtype)
         if root.place is Place.STREAMED and self._turns:
             return loaded(f"{self.early.name_of(ref)}[turn]", root.dtype)
+        if root in self.places.vectors:
+            return loaded(f"{root.name}_copy[{self._everywhere(ref)}]", root.dtype)
         if division.is_given(root):
             return loaded(f"unspool::given(&{self.element(root, self._everywhere(ref))})", root.dtype)
         own = self._own_index(ref)

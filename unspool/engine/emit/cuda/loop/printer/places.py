@@ -21,6 +21,8 @@ ALIGNED = 16
 """Bytes, of everything in a block's memory."""
 BANKS = 128
 """Bytes that shared memory hands out at a time."""
+VECTOR_BYTES, VECTORS_BYTES = 16 << 10, 48 << 10
+"""What a vector that all rows share may take in a block's memory, and all of them together."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class Places:
             size = self.own_bytes(buffer)
             room = self.shared if self.shared.size + size <= tiling.shared_bytes else self.scratch
             room.take(f"{buffer.name}_own", size)
+        self.vectors = self._find_vectors() if lowered.core.carried else []
+        """What all rows share that loops read at every step: a block has copies, since memory is far away."""
         self.ring = Ring(division, tiling, tiling.shared_bytes - self.shared.size, self.shared.take)
         if division.units is None:
             self._keep_matrices()
@@ -114,6 +118,18 @@ class Places:
         kept = buffer.place is Place.SCRATCH or (buffer.place is Place.PRODUCT and self.division.units is None)
         if kept and self.lowered.home.has_memory(buffer):
             self.own[buffer] = None
+
+    def _find_vectors(self) -> list[Buffer]:
+        reads = [ref.root().buffer for loop in self.division.mapped for ref in self.division.reads(loop)]
+        found: list[Buffer] = []
+        left = VECTORS_BYTES
+        for buffer in dict.fromkeys(each for each in reads if each.place is Place.SHARED):
+            size = buffer.size * buffer.dtype.itemsize
+            if size <= min(left, VECTOR_BYTES, self.tiling.shared_bytes - self.shared.size - ALIGNED):
+                left -= size
+                self.shared.take(f"{buffer.name}_copy", size)
+                found.append(buffer)
+        return found
 
     def _keep_matrices(self) -> None:
         """Lets matrices stay in what is left of the shared memory."""
@@ -191,6 +207,9 @@ class Places:
         for buffer in self.division.crossing if self.tiling.near else ():
             kind, place = TYPES[buffer.dtype], self.shared.places[f"{buffer.name}_near"]
             lines.append(f"{kind}* const {buffer.name}_near = ({kind}*)(memory + {place});")
+        for buffer in self.vectors:
+            kind, place = TYPES[buffer.dtype], self.shared.places[f"{buffer.name}_copy"]
+            lines.append(f"{kind}* const {buffer.name}_copy = ({kind}*)(memory + {place});")
         if self.scratch.size:
             lines.append(f"char* const scratch = chunk.scratch + (int64_t)unspool::block() * {self.scratch.size};")
         for buffer in self.own:

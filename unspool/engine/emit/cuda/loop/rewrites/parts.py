@@ -34,13 +34,27 @@ def in_parts(statements: Sequence[Statement], stores: Stores, new: New) -> list[
             size = _size_read(each, found, stores) if each in found else None
             if size is not None:
                 own = each.target.buffer
-                parts = [new(own.name, own.dtype, (size,)) for _ in _parts(each.target, size)]
+                parts = [new(own.name, own.dtype, (size,)) for _ in parts_of(each.target, size)]
                 found = [made for other in found for made in _parted(other, each, parts)]
         for each in filter(_is_vector, before):
             size = _size_made(each, found) if each in found else None
             if size is not None:
-                found = [made for other in found for made in _parted(other, each, _parts(each.target, size))]
-    return found
+                found = [made for other in found for made in _parted(other, each, parts_of(each.target, size))]
+    return [made for each in found for made in _emitted_in_parts(each, found)]
+
+
+def _emitted_in_parts(each: Statement, statements: Sequence[Statement]) -> Iterator[Statement]:
+    """A product that is emitted goes by the parts in which others read it."""
+    own = each.reads()[0].root() if isinstance(each, Compute) and each.target.buffer.place is Place.EMITTED else None
+    if own is not None and own.buffer.place is Place.PRODUCT and own.is_whole and each.target.is_contiguous:
+        read = [ref.root() for other in statements if other is not each for ref in other.reads()]
+        sizes = {ref.size for ref in read if ref.buffer is own.buffer and not ref.offset % ref.size}
+        size = sizes.pop() if len(sizes) == 1 else own.size
+        if 1 < size < own.size <= MOST_PARTS * size and own.size % size == 0:
+            for source, target in zip(parts_of(own, size), parts_of(each.target, size), strict=True):
+                yield replace(each, target=target, arguments=((source, each.arguments[0][1]),))
+            return
+    yield each
 
 
 def stores_in_parts(statements: Sequence[Statement], stores: Stores) -> list[tuple[Ref, Ref]]:
@@ -55,7 +69,14 @@ def _stored(store: tuple[Ref, Ref], statements: Sequence[Statement]) -> Sequence
     alike = len(made) > 1 and len(sizes) == 1 and sum(each.size for each in made) == own.size == target.size
     if not (alike and own.is_contiguous and all(each.is_contiguous for each in made)):
         return [store]
-    return list(zip(_parts(target, made[0].size), _parts(own, made[0].size), strict=True))
+    return list(zip(parts_of(target, made[0].size), parts_of(own, made[0].size), strict=True))
+
+
+def parts_of(ref: Ref, size: int) -> list[Ref]:
+    """Neighbouring elements, so many at a time."""
+    seen = ref.reshape((ref.size // size, size))
+    assert seen is not None
+    return [seen.select(0, k) for k in range(ref.size // size)]
 
 
 def _is_vector(each: Statement) -> TypeGuard[Compute]:
@@ -63,13 +84,6 @@ def _is_vector(each: Statement) -> TypeGuard[Compute]:
     buffer = each.target.buffer
     scratch = buffer.home is None and buffer.place is Place.SCRATCH
     return isinstance(each, Compute) and each.target.is_whole and scratch and not each.adds
-
-
-def _parts(ref: Ref, size: int) -> list[Ref]:
-    """Neighbouring elements, so many at a time."""
-    seen = ref.reshape((ref.size // size, size))
-    assert seen is not None
-    return [seen.select(0, k) for k in range(ref.size // size)]
 
 
 def _size_read(each: Compute, statements: Sequence[Statement], stores: Stores) -> int | None:
@@ -130,13 +144,13 @@ def _parted(other: Statement, each: Compute, parts: Sequence[Ref]) -> Iterator[S
         return replace(own, buffer=parts[k].buffer, offset=parts[k].offset + offset)
 
     if other is each:
-        seen = [[_parts(ref, size)[k] for ref, _ in each.arguments] for k in range(len(parts))]
+        seen = [[parts_of(ref, size)[k] for ref, _ in each.arguments] for k in range(len(parts))]
         for target, refs in zip(parts, seen, strict=True):
             given = zip(refs, each.arguments, strict=True)
             yield replace(each, target=target, arguments=tuple((ref, dtype) for ref, (_, dtype) in given))
     elif isinstance(other, Compute) and _is_emitted(other, each.target):
         ((_, dtype),) = other.arguments
-        for source, target in zip(parts, _parts(other.target, size), strict=True):
+        for source, target in zip(parts, parts_of(other.target, size), strict=True):
             yield replace(other, target=target, arguments=((source, dtype),))
     elif isinstance(other, Compute) and parts[0].buffer is not whole:
         yield replace(other, arguments=tuple((read(ref), dtype) for ref, dtype in other.arguments))
