@@ -35,7 +35,7 @@ def _is_of_a_row(each: Reduce) -> bool:
 
 
 def _size(ref: Ref, statements: Sequence[Statement]) -> int | None:
-    """How many elements the parts have in which a value is made or read, or what it is computed from; None if in one."""
+    """How many elements the parts have in which a value, or what it is computed from, is made or read; None if none."""
     seen, waiting, sizes = set[Buffer](), [ref.root().buffer], set[int]()
     while waiting:
         buffer = waiting.pop()

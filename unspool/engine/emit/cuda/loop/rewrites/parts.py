@@ -45,16 +45,20 @@ def in_parts(statements: Sequence[Statement], stores: Stores, new: New) -> list[
 
 def _emitted_in_parts(each: Statement, statements: Sequence[Statement]) -> Iterator[Statement]:
     """A product that is emitted goes by the parts in which others read it."""
-    own = each.reads()[0].root() if isinstance(each, Compute) and each.target.buffer.place is Place.EMITTED else None
-    if own is not None and own.buffer.place is Place.PRODUCT and own.is_whole and each.target.is_contiguous:
+    if not isinstance(each, Compute) or each.target.buffer.place is not Place.EMITTED or len(each.arguments) != 1:
+        yield each
+        return
+    ((ref, dtype),) = each.arguments
+    own, size = ref.root(), each.target.size
+    if own.buffer.place is Place.PRODUCT and own.is_whole and each.target.is_contiguous:
         read = [ref.root() for other in statements if other is not each for ref in other.reads()]
         sizes = {ref.size for ref in read if ref.buffer is own.buffer and not ref.offset % ref.size}
-        size = sizes.pop() if len(sizes) == 1 else own.size
-        if 1 < size < own.size <= MOST_PARTS * size and own.size % size == 0:
-            for source, target in zip(parts_of(own, size), parts_of(each.target, size), strict=True):
-                yield replace(each, target=target, arguments=((source, each.arguments[0][1]),))
-            return
-    yield each
+        size = sizes.pop() if len(sizes) == 1 else size
+    if 1 < size < own.size <= MOST_PARTS * size and own.size % size == 0:
+        for source, target in zip(parts_of(own, size), parts_of(each.target, size), strict=True):
+            yield replace(each, target=target, arguments=((source, dtype),))
+    else:
+        yield each
 
 
 def stores_in_parts(statements: Sequence[Statement], stores: Stores) -> list[tuple[Ref, Ref]]:
