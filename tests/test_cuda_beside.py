@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.comparison import check, engine_loop, plain_loop, results, wanting_gr
 from tests.emulator import Emulated, emulated
 from tests.emulator.cells import problem
 from tests.test_cuda_tiles import binary, used
-from unspool.engine.emit.cuda.loop import part
+from unspool.engine.emit.cuda.loop import emitter, part
 from unspool.engine.emit.cuda.loop.lowered import lower
 from unspool.engine.emit.cuda.loop.part import RowsLoop, fuse_part, rows_of_block
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
@@ -300,3 +301,18 @@ def test_halves_are_as_near_to_float64_as_their_rounding(dtype: torch.dtype) -> 
     limit = {torch.bfloat16: 1e-2, torch.float16: 1.5e-3}[dtype]  # as in test_cuda_loop.py
     for key, value in expected.items():
         assert (found[key].to(wide) - value).norm() < limit * value.norm(), key
+
+
+def test_scaled_copies_of_what_a_loop_reads_are_made_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crossing() -> tuple[int, int]:
+        own, inputs, state = problem("layer norms", torch.bfloat16)
+        with emulated(tiling=Tiling(rows=1, warps=1)) as emitted:
+            results(engine_loop, own, torch.bfloat16, None, inputs, state)
+        sizes = [prod(each.shape) * each.dtype.itemsize for each in emitted.cores[-1].streamed]
+        return len(sizes), sum(sizes)
+
+    count, size = crossing()
+    monkeypatch.setattr(emitter, "with_reads_at_hand", lambda split, labels: split)
+    more, larger = crossing()
+    assert count < more
+    assert size < larger

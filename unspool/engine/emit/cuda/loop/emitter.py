@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import fx
 
+from unspool.engine.emit.cuda.loop.rewrites.at_hand import with_reads_at_hand
 from unspool.engine.emit.cuda.loop.rewrites.row_sums import with_row_sums
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.graphs.graphed import Graphs
@@ -101,11 +102,11 @@ class CudaLoops(Emitter):
         Raises:
             CannotEmitError: if it has no form for the core.
         """
-        summing = with_row_sums(split, labels)
-        if summing is not split:
+        regrouped = with_row_sums(with_reads_at_hand(split, labels), labels)
+        if regrouped is not split:
             try:
-                return self._emit(summing, labels, device, variant)
-            except CannotEmitError:  # a term may be where no block has it at hand
+                return self._emit(regrouped, labels, device, variant)
+            except CannotEmitError:  # what has moved may be where no block has it at hand
                 pass
         return self._emit(split, labels, device, variant)
 

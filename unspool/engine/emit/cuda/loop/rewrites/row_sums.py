@@ -6,19 +6,19 @@ after the loop takes as long as a large product does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import fx
 
+from unspool.engine.emit.cuda.loop.rewrites.at_hand import lowered
 from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.emit.stages.dtypes import computed
 from unspool.engine.emit.stages.lowering import has_form, is_row_sum
 from unspool.engine.ir.core import Core
-from unspool.engine.ir.program import Instruction, Kind, Value, lower_part
+from unspool.engine.ir.program import Instruction, Kind, Value
 from unspool.engine.ops import is_pointwise
-from unspool.engine.partition.split import Part, Split, regroup
+from unspool.engine.partition.split import Split, regroup
 from unspool.engine.rows.labels import SUMMED, Label
 from unspool.engine.trace.graph import aten
 
@@ -31,7 +31,7 @@ def with_row_sums(split: Split, labels: dict[fx.Node, Label]) -> Split:
     known = {*split.core.nodes, *split.core.inputs}
     found = {node for node in split.after.nodes if _is_sum(node, labels)}
     for node in reversed(split.after.nodes):
-        if is_pointwise(node.target) and found.issuperset(node.users) and _has(node, labels):
+        if is_pointwise(node.target) and found.issuperset(node.users) and all(map(has_form, lowered(node, labels))):
             found.add(node)
     before: set[fx.Node] = set()
     while found != before:  # what cannot be computed there takes what it goes into with it, and what is only for that
@@ -48,15 +48,7 @@ def with_row_sums(split: Split, labels: dict[fx.Node, Label]) -> Split:
 
 def _is_sum(node: fx.Node, labels: dict[fx.Node, Label]) -> bool:
     over_rows = labels[node] == SUMMED and node.target is aten.sum.dim_IntList
-    return over_rows and all(map(is_row_sum, _lowered(node, labels)))
-
-
-def _has(node: fx.Node, labels: dict[fx.Node, Label]) -> bool:
-    return all(map(has_form, _lowered(node, labels)))
-
-
-def _lowered(node: fx.Node, labels: dict[fx.Node, Label]) -> Sequence[Instruction]:
-    return lower_part(Part((node,), tuple(node.all_input_nodes), (node,)), labels).instructions
+    return over_rows and all(map(is_row_sum, lowered(node, labels)))
 
 
 class RowSums:
