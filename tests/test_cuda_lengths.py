@@ -77,6 +77,18 @@ class Counted(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Seen(TorchDispatchMode):
+    """The names of operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
 class NoLooking(TorchFunctionMode):
     """Fails on methods by which the host looks at values, some of which a dispatcher does not see on a CPU."""
 
@@ -271,6 +283,20 @@ def test_lengths_cost_few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
         lengths = torch.tensor([4, 0, 2])
         assert operations(infer, lengths) - operations(infer, None) <= 13
         assert operations(train, lengths) - operations(train, None) <= 23
+
+
+def test_what_is_kept_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracers, "DeviceContext", (tracers.DeviceContext, Seen))
+    own, inputs, state = problem("lstm", torch.float32, batch=16)  # values begin where they may lie side by side
+
+    def run_it() -> None:
+        dynamic_rnn(own, inputs, torch.tensor([4, 0, 2, 1] * 4), state, torch.float32)
+
+    with emulated(tiling=DIVIDED):
+        run_it()  # planned, and compiled
+        with Seen() as seen:
+            run_it()
+    assert not {"clone", "copy_"} & {*seen.names}
 
 
 @pytest.mark.parametrize("memory", [Keep(), Recompute(), Checkpoint(every=2)])

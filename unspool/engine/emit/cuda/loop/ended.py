@@ -1,6 +1,6 @@
 """Space for what a core emits where rows end on the device: not every row of it is written.
 
-Values that are to be zero there and are alike lie in one allocation, so that one operation clears all of them.
+Values of an adjoint that are to be zero there and are alike lie in one allocation, which one operation clears.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Space:
         for number, (like, padding) in enumerate(zip(likes, self._padding, strict=True)):
             if padding is Padding.ZEROS:
                 size = math.prod(like.shape) * like.dtype.itemsize * rows * like.times
-                alone = -1 if size % aligned == 0 else number
+                together = chunk.reverse and size % aligned == 0  # forward, some are kept, and others not
+                alone = -1 if together else number
                 zeros.setdefault((like.shape, like.dtype, like.times, alone), []).append(number)
             else:
                 found[number] = torch.empty((rows * like.times, *like.shape), dtype=like.dtype, device=device)
