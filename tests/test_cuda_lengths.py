@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,8 @@ from tests.comparison import assert_same, loss_of, plain_loop, results, shared
 from tests.emitting import interpreter
 from tests.emulator import emulated
 from tests.emulator.cells import UNITS, problem
-from unspool import Checkpoint, Keep, Recompute, cell, dynamic_rnn, tracers
+from tests.user_cells import RANDOM, USER_CELLS
+from unspool import Checkpoint, Keep, LSTMCell, OutputProjectionWrapper, Recompute, cell, dynamic_rnn, tracers
 from unspool.engine import run
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.tiles import Tiling
@@ -76,6 +77,18 @@ class Counted(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Seen(TorchDispatchMode):
+    """The names of operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
 class NoLooking(TorchFunctionMode):
     """Fails on methods by which the host looks at values, some of which a dispatcher does not see on a CPU."""
 
@@ -112,7 +125,20 @@ def test_divided_cells_equal_the_plain_loop(lengths: list[int], options: dict[st
         assert emitter.emulated.launches
 
 
-@pytest.mark.parametrize("name", ["layer_norm_lstm", "attention_memory", "conv_lstm", "dict_state_dtypes", "stacked"])
+@pytest.fixture(autouse=True)
+def memory_holds_no_numbers() -> Iterator[None]:
+    """What has never been written to is NaN, or the largest number, which is no index."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def test_memory_holds_no_numbers() -> None:
+    assert torch.empty(2).isnan().all()
+    assert torch.empty(2, dtype=torch.int64).min() > 1 << 60
+
+
+@pytest.mark.parametrize("name", sorted({*USER_CELLS} - {*RANDOM}))
 def test_user_cells_equal_the_plain_loop(name: str) -> None:
     own, dtype, inputs, state = shared(name)
     lengths = [7, 0, 3, 3, 1]
@@ -149,6 +175,69 @@ def test_what_is_in_the_padding_is_in_no_result() -> None:
     assert all(each.isfinite().all() for each in (outputs, final, *found))
     torch.testing.assert_close(outputs, clean[0]["outputs 0"])
     torch.testing.assert_close(found[2], clean[0]["gradient of state 0"])
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_what_is_computed_after_the_core_and_summed_is_computed_of_rows_that_run(steps: int) -> None:
+    """The core leaves nothing of rows that have ended. Their gradients are zero, not what these are multiplied by."""
+
+    def headed(x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        new = torch.tanh(x + h @ weight)
+        return torch.sigmoid(new @ first) @ second + (new @ second) @ first, new
+
+    torch.manual_seed(0)
+    weight, first, second = (torch.randn(3, 3, dtype=torch.float64).requires_grad_() for _ in range(3))
+    own = cell(headed, state_size=3, output_size=3)
+    inputs, state = torch.randn(3, 5, 3, dtype=torch.float64), torch.randn(3, 3, dtype=torch.float64)
+    sources = [weight, first, second, inputs.requires_grad_(), state.requires_grad_()]
+
+    def gradients(loop: Callable[..., Any]) -> Sequence[Tensor]:
+        return torch.autograd.grad(loss_of(*loop(own, inputs, [3, 0, 1], state, torch.float64)), sources)
+
+    expected = gradients(plain_loop)
+    with emulated(tiling=WHOLE):
+        torch.testing.assert_close(gradients(by_lengths(parallel_iterations=steps)), expected)
+
+
+@pytest.mark.parametrize("projected", [False, True])
+@pytest.mark.parametrize("lengths", [[3, 0, 1], [0, 0, 0], [5, 5, 5]])
+def test_gradients_of_outputs_past_the_end_are_in_no_result(projected: bool, lengths: list[int]) -> None:
+    """They are of zeros: whether a core reads them, which has no such rows, or a sum over rows."""
+    torch.manual_seed(0)
+    own: Any = LSTMCell(4, input_size=2)
+    if projected:
+        own = OutputProjectionWrapper(own, 3)
+        own.build(2)
+    own = own.double()
+    inputs = torch.randn(3, 5, 2, dtype=torch.float64).requires_grad_()
+    sources = [inputs, *own.parameters()]
+    past = torch.arange(5) >= torch.tensor(lengths)[:, None]
+
+    def gradients(loop: Callable[..., Any], number: float = 0.0) -> Sequence[Tensor]:
+        outputs, _ = loop(own, inputs, lengths, own.zero_state(3, torch.float64), torch.float64)
+        assert outputs[past].eq(0).all()
+        given = torch.linspace(-1, 1, outputs.numel(), dtype=torch.float64).view(outputs.shape)
+        return torch.autograd.grad([outputs], sources, [given.masked_fill(past[..., None], number)])
+
+    expected = gradients(plain_loop) if any(lengths) else [torch.zeros_like(each) for each in sources]
+    with emulated(tiling=WHOLE):
+        for number in (0.0, 3.0, torch.nan):
+            found = gradients(by_lengths(), number)
+            torch.testing.assert_close(found, expected)
+            assert found[0][past].eq(0).all()
+
+
+def test_a_sum_of_outputs_has_gradients() -> None:
+    """That of each output is then one number, seen many times."""
+    own, inputs, state = problem("lstm", torch.float64)
+
+    def gradients(loop: Callable[..., Any]) -> Sequence[Tensor]:
+        outputs, _ = loop(own, inputs, [4, 0, 2], state, torch.float64)
+        return torch.autograd.grad(outputs.sum(), [inputs, *state, *own.parameters()])
+
+    expected = gradients(plain_loop)
+    with emulated(tiling=DIVIDED):
+        torch.testing.assert_close(gradients(by_lengths()), expected)
 
 
 def test_nothing_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +282,21 @@ def test_lengths_cost_few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     with emulated(tiling=DIVIDED):
         lengths = torch.tensor([4, 0, 2])
         assert operations(infer, lengths) - operations(infer, None) <= 13
-        assert operations(train, lengths) - operations(train, None) <= 26
+        assert operations(train, lengths) - operations(train, None) <= 23
+
+
+def test_what_is_kept_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracers, "DeviceContext", (tracers.DeviceContext, Seen))
+    own, inputs, state = problem("lstm", torch.float32, batch=16)  # values begin where they may lie side by side
+
+    def run_it() -> None:
+        dynamic_rnn(own, inputs, torch.tensor([4, 0, 2, 1] * 4), state, torch.float32)
+
+    with emulated(tiling=DIVIDED):
+        run_it()  # planned, and compiled
+        with Seen() as seen:
+            run_it()
+    assert not {"clone", "copy_"} & {*seen.names}
 
 
 @pytest.mark.parametrize("memory", [Keep(), Recompute(), Checkpoint(every=2)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -22,16 +23,12 @@ from unspool.engine.reasons import Reason
 from unspool.engine.rows.labels import Label
 
 
-class Lent(NamedTuple):
-    """What is emitted of rows that have ended: what others have, so that nothing is computed of it that no row has.
+class Padding(Enum):
+    """What a core emits of rows that have ended."""
 
-    Args:
-        rows: for each row of all steps, itself or the one whose values it is lent.
-        wanted: for each of the core's `emitted` values, whether it is; these have one row in front for each row.
-    """
-
-    rows: Tensor
-    wanted: Sequence[bool]
+    ZEROS = "zeros"
+    LENT = "what others have, so that nothing is computed of it that no row has; of values with one row for each row"
+    ANYTHING = "whatever the memory holds, since nobody reads it"
 
 
 class Chunk(NamedTuple):
@@ -45,8 +42,8 @@ class Chunk(NamedTuple):
         into: for each of the core's `emitted` values, a tensor to write it to, or None.
         owned: whether what is carried may be changed in place, because nobody else looks at it.
         running: how many rows run at each step, on the device, if `counts` say only how many are there: the first ones.
-            What is emitted of the others is zero, or what `lent` says.
-        lent: what is emitted of rows that have ended, if not zeros.
+        padding: for each of the core's `emitted` values, what it then holds of the others; zeros if None.
+        lent: for each row of all steps, itself or the one whose values it is lent, if any value lends.
     """
 
     counts: Counts
@@ -56,7 +53,8 @@ class Chunk(NamedTuple):
     into: Sequence[Tensor | None] | None = None
     owned: bool = False
     running: Tensor | None = None
-    lent: Lent | None = None
+    padding: Sequence[Padding] | None = None
+    lent: Tensor | None = None
 
 
 Made = TypeVar("Made")

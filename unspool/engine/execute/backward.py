@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import torch
@@ -81,11 +81,13 @@ class Backward:
                 known = self._known(residuals, begin, end)
                 rows = layout.running(begin, end)
                 steps = Steps(counts, reverse=True, into=places, owned=owned, scope=call.scope, running=rows)
+                steps = steps._replace(zeros=self._d_inputs)
                 new, values = bound.run(known, running, steps)
                 owned = False
                 carried = beside(new, carried) if layout.sorted else new
                 self._adjoint.add_sums(sums, values, partial(layout.summed, start=begin))
-                self._collect(values, places, begin, end)
+                zero = {node for node in self._d_inputs if bound.is_zero(node, steps)}
+                self._collect(values, places, zero, begin, end)
                 del residuals, known, values  # their memory is the next chunk's
             totals = bound.finish(sums)
         return self._results(totals, carried)
@@ -115,13 +117,22 @@ class Backward:
             known[node] = layout.take(leaf, begin, end)
         for node, number in self._schedule.from_outputs.items():
             known[node] = layout.previous(self._outputs[number], self._first[node], begin, end)
-        rows = layout.counts_of(begin, end).total
+        rows, finite = layout.counts_of(begin, end).total, self._call.adjoint_needs.finite
         for node, d in zip(traced.d_outputs, self._d_outputs, strict=True):
-            known[node] = _no_rows(node, rows) if d is None else layout.take_gradient(d, begin, end)
+            take = layout.take_gradient if node in finite else layout.take
+            known[node] = _no_rows(node, rows) if d is None else take(d, begin, end)
         return known
 
-    def _collect(self, values: Values, places: Values, begin: int, end: int) -> None:
-        """Takes gradients of inputs, and outer products, from what some steps have computed."""
+    def _collect(self, values: Values, places: Values, zero: Collection[fx.Node], begin: int, end: int) -> None:
+        """Takes gradients of inputs, and outer products, from what some steps have computed.
+
+        Args:
+            values: that.
+            places: what has been written to its place.
+            zero: what is zero for rows that do not run.
+            begin: the first of the steps.
+            end: the one after the last.
+        """
         layout, d_state = self._call.layout, self._d_state
         for each in self._outer:
             factors = [(values[column], values[line]) for column, line in each.factors]
@@ -131,13 +142,14 @@ class Backward:
             if d is None:
                 self._d_inputs[node] = own.reshape(*layout.shape(end), *own.shape[1:]).contiguous()
             elif places.get(node) is not own:
-                layout.put(d, begin, end, own)
+                layout.put(d, begin, end, own, zero=node in zero)
 
     def _results(self, totals: Values, carried: Sequence[Tensor]) -> list[Tensor | None]:
         traced, schedule, layout = self._call.plan.trace, self._schedule, self._call.layout
         d_weights = [None if node is None else totals[node] for node in traced.d_weights]
         for number, d in zip(schedule.carried, carried[: len(schedule.carried)], strict=True):  # and no row buffers
-            self._d_state[number] = layout.unsort(d)
+            if self._wanted.carried[number]:
+                self._d_state[number] = layout.unsort(d)
         seen: set[fx.Node | None] = set()
         d_inputs: list[Tensor | None] = []
         for node in traced.d_inputs:

@@ -13,6 +13,7 @@ from unspool.engine.execute.operands import Operands
 from unspool.engine.execute.parts import Parts, Values
 from unspool.engine.memory.allocation import empty
 from unspool.engine.memory.policies import Memory, ranges
+from unspool.engine.partition.padding import NOTHING, Needs
 from unspool.engine.plans.plan import Plan, Schedule, row_of
 from unspool.engine.rows.labels import Axis
 
@@ -78,6 +79,12 @@ class Call(NamedTuple):
         in_front = all(labels[node] == Axis(0) for node in schedule.kept)
         waited = (phase.wait(self.layout.mean_rows, self.emitter) for phase in phases)
         return in_front and not self.plan.is_random and all(each.emitter.counts_on_device for each in waited)
+
+    @property
+    def adjoint_needs(self) -> Needs:
+        """What the adjoint needs of rows that have ended."""
+        adjoint = self.schedule.adjoint
+        return NOTHING if adjoint is None else adjoint.parts(self.layout.mean_rows, self.emitter).needs
 
     def segments(self) -> list[tuple[int, int]]:
         """The steps that backward works through as one."""

@@ -7,12 +7,14 @@ once, and a question is then one operation or two.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from unspool.engine.execute.layout import Layout
+from unspool.engine.memory.gathering import clear, gather
 
 
 class DeviceLayout(Layout):
@@ -37,8 +39,7 @@ class DeviceLayout(Layout):
         batch_size = lengths.shape[0]
         super().__init__(batch_size, Layout.full(batch_size, steps, device).counts, None, device)
         self._lengths = lengths  # those out of range too: no step is before the first one, or after the last
-        self._taken: dict[tuple[int, int, bool], Tensor] = {}
-        self._lent: dict[tuple[int, int], Tensor] = {}
+        self._of_steps: dict[tuple[str, int, int], Tensor] = {}
         self._zeros: dict[torch.dtype, Tensor] = {}
 
     @property
@@ -53,7 +54,7 @@ class DeviceLayout(Layout):
     def apart(self) -> DeviceLayout:
         """The same, with all that has been found; what is found from now on, it has for itself."""
         found = copy.copy(self)
-        found._taken, found._lent, found._zeros = dict(self._taken), dict(self._lent), dict(self._zeros)
+        found._of_steps, found._zeros = dict(self._of_steps), dict(self._zeros)
         return found
 
     @property
@@ -87,7 +88,7 @@ class DeviceLayout(Layout):
 
     def unsort(self, leaf: Tensor) -> Tensor:
         """The opposite of `sort`."""
-        return leaf.index_select(0, self._back)
+        return leaf.index_select(0, self._sorted_places(self.batch_size))
 
     def take(self, leaf: Tensor, start: int, stop: int) -> Tensor:
         """The rows of `leaf` at some steps, in the order of their lengths."""
@@ -95,22 +96,23 @@ class DeviceLayout(Layout):
             return self._read(self._steps_of(leaf, start, stop), start, stop)
         by_batch = leaf.transpose(0, 1)
         if by_batch.is_contiguous():
-            return by_batch.flatten(0, 1).index_select(0, self._places(start, stop, by_step=False))
-        own = self._steps_of(leaf, start, stop).index_select(1, self._order)  # the leaf may be one step seen many times
-        return own.flatten(0, 1).index_select(0, self.lent(start, stop))
+            return gather(by_batch.flatten(0, 1), self._places_by_row(start, stop))
+        if leaf.stride(0) == 0:  # one step seen many times, such as the gradient of a sum
+            return gather(leaf[0].contiguous(), self._rows(start, stop))
+        return self._read(self._steps_of(leaf, start, stop).contiguous(), start, stop)
 
     def take_gradient(self, leaf: Tensor, start: int, stop: int) -> Tensor:
         """The same, zero where no row runs."""
-        own = self._steps_of(leaf, start, stop).index_select(1, self._order)
-        return self._masked(own, start, stop).flatten(0, 1)
+        return clear(self.take(leaf, start, stop), self._steps_of(self._ended, start, stop).flatten())
 
     def lent(self, start: int, stop: int) -> Tensor:
         """For each row of some steps, itself if it runs, and else the longest row at the first of them."""
-        found = self._lent.get((start, stop))
-        if found is None:
+
+        def found() -> Tensor:
             own = self._steps_of(self._numbers, 0, (stop - start) * self.batch_size)
-            found = self._lent[start, stop] = own * self._steps_of(self._alive, start, stop).flatten()
-        return found
+            return own * self._steps_of(self._alive, start, stop).flatten()
+
+        return self._once("lent", start, stop, found)
 
     def summed(self, total: Tensor, start: int) -> Tensor:
         """Zero if even the longest row has ended: then nobody could lend anything."""
@@ -118,14 +120,16 @@ class DeviceLayout(Layout):
 
     def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor, *, zero: bool = False) -> None:
         """Writes the rows that run, and zeros for the others."""
-        own = self._steps_of(leaf, start, stop)
-        whole = rows.reshape(own.shape)
-        torch.index_select(whole if zero else self._masked(whole, start, stop), 1, self._back, out=own)
+        own = self._steps_of(leaf, start, stop).flatten(0, 1)
+        gather(rows.reshape(own.shape).contiguous(), self._sorted_places(len(own)), own)
+        if not zero:
+            clear(own, self._steps_of(self._ended_in_place, start, stop).flatten())
 
     def spread(self, rows: Tensor, start: int, stop: int) -> Tensor:
         """`[stop - start, batch, ...]` with the rows that run in their places, and zeros elsewhere."""
-        whole = rows.reshape(stop - start, self.batch_size, *rows.shape[1:])
-        return self._masked(whole, start, stop).index_select(1, self._back)
+        own = gather(rows.contiguous(), self._sorted_places(len(rows)))
+        clear(own, self._steps_of(self._ended_in_place, start, stop).flatten())
+        return own.view(stop - start, self.batch_size, *rows.shape[1:])
 
     def previous(self, leaf: Tensor, first: Tensor, start: int, stop: int) -> Tensor:
         """The rows of `leaf` one step earlier."""
@@ -134,7 +138,7 @@ class DeviceLayout(Layout):
 
     def _read(self, leaf: Tensor, start: int, stop: int) -> Tensor:
         """From a contiguous leaf that has only so many steps."""
-        return leaf.flatten(0, 1).index_select(0, self._places(start, stop, by_step=True))
+        return gather(leaf.flatten(0, 1), self._places(start, stop))
 
     # -- what is found once --------------------------------------------------------------------------------------------
 
@@ -153,12 +157,6 @@ class DeviceLayout(Layout):
         return ends, rows
 
     @cached_property
-    def _back(self) -> Tensor:
-        """Where each row of a batch is among those that are sorted."""
-        own = self._numbers[: self.batch_size]
-        return torch.empty_like(own).scatter_(0, self._order, own)
-
-    @cached_property
     def _numbers(self) -> Tensor:
         """Those of all steps and of all their rows, from 0 on."""
         return torch.arange(self.steps * self.batch_size, device=self.device)
@@ -172,21 +170,61 @@ class DeviceLayout(Layout):
     def _running(self) -> Tensor:
         return self._alive.sum(1)
 
-    def _places(self, start: int, stop: int, *, by_step: bool) -> Tensor:
-        """Where each row of some steps, or the one it is lent, is: in these steps as a flat batch, or in all rows."""
-        key = (start, stop, by_step)
-        found = self._taken.get(key)
-        if found is None:
-            if by_step:
-                own = torch.add(self._order, self._numbers[: stop - start, None], alpha=self.batch_size)
-            else:
-                own = torch.add(self._numbers[start:stop, None], self._order, alpha=self.steps)
-            found = self._taken[key] = torch.where(self._steps_of(self._alive, start, stop), own, own[0, 0]).flatten()
-        return found
+    @cached_property
+    def _ended(self) -> Tensor:
+        """The opposite."""
+        return self._alive.logical_not()
 
-    def _masked(self, whole: Tensor, start: int, stop: int) -> Tensor:
-        alive = self._steps_of(self._alive, start, stop)
-        return torch.where(alive.view(*alive.shape, *[1] * (whole.dim() - 2)), whole, self._zero(whole.dtype))
+    @cached_property
+    def _ended_in_place(self) -> Tensor:
+        """The same, as rows are in a batch."""
+        return self._numbers[: self.steps, None] >= self._lengths
+
+    @cached_property
+    def _by_step(self) -> Tensor:
+        """Where each sorted row of all steps is among them as rows are in a batch, `[time, batch]`."""
+        return torch.add(self._order, self._numbers[: self.steps, None], alpha=self.batch_size)
+
+    @cached_property
+    def _by_row(self) -> Tensor:
+        """The same in a batch whose rows have all their steps side by side."""
+        return torch.add(self._numbers[: self.steps, None], self._order, alpha=self.steps)
+
+    @cached_property
+    def _all_sorted_places(self) -> Tensor:
+        return torch.empty_like(self._numbers).scatter_(0, self._by_step.flatten(), self._numbers)
+
+    def _sorted_places(self, rows: int) -> Tensor:
+        """Where each row of some steps is among these when they are sorted: the same for any that are as many."""
+        return self._steps_of(self._all_sorted_places, 0, rows)
+
+    def _places(self, start: int, stop: int) -> Tensor:
+        """Where each sorted row of some steps, or the one it is lent, is in these steps as a flat batch."""
+        return self._lending("steps", start, stop, lambda: self._steps_of(self._by_step, 0, stop - start))
+
+    def _places_by_row(self, start: int, stop: int) -> Tensor:
+        """The same in a flat batch of all steps, a row's side by side."""
+        return self._lending("rows", start, stop, lambda: self._steps_of(self._by_row, start, stop))
+
+    def _rows(self, start: int, stop: int) -> Tensor:
+        """Which row it is."""
+        return self._lending("row", start, stop, lambda: self._order.expand(stop - start, -1))
+
+    def _lending(self, name: str, start: int, stop: int, places: Callable[[], Tensor]) -> Tensor:
+        """Places of the rows that run, and for the others that of the longest row at the first step."""
+
+        def found() -> Tensor:
+            own = places()
+            return torch.where(self._steps_of(self._alive, start, stop), own, own[0, 0]).flatten()
+
+        return self._once(name, start, stop, found)
+
+    def _once(self, name: str, start: int, stop: int, find: Callable[[], Tensor]) -> Tensor:
+        key = (name, start, stop)
+        found = self._of_steps.get(key)
+        if found is None:
+            found = self._of_steps[key] = find()
+        return found
 
     @staticmethod
     def _steps_of(leaf: Tensor, start: int, stop: int) -> Tensor:

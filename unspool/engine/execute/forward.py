@@ -57,9 +57,14 @@ def forward_chunk(
     if outputs is not None:
         places = call.places({node: outputs[k] for node, k in in_place.items()}, *steps)
     running = first_rows(carried, counts[0]) if layout.sorted else carried
-    kept = (call.schedule if outputs is None else call.first_schedule).kept
-    lent = layout.lent(*steps) if kept else None
-    chunk = Steps(counts, into=places, scope=call.scope, running=layout.running(*steps), lent=lent, kept=kept)
+    chunk = Steps(counts, into=places, scope=call.scope)
+    if layout.on_device:
+        kept = (call.schedule if outputs is None else call.first_schedule).kept
+        needs, after = call.adjoint_needs, bound.parts.split.after.outputs  # computed of whatever the core has left
+        lending = (needs.lent | needs.finite.intersection(after)).intersection(kept)
+        lent = layout.lent(*steps) if lending else None
+        zeros = needs.finite.intersection(kept).union(() if outputs is None else traced.outputs)
+        chunk = chunk._replace(running=layout.running(*steps), lent=lent, lending=lending, zeros=zeros)
     new, values = bound.run({**known, **drawn}, running, chunk)
     if outputs is not None:
         for number, (node, leaf) in enumerate(zip(traced.outputs, outputs, strict=True)):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, fx
 
-from unspool.engine.emit.protocol import Beside, Chunk, Emitted, Emitter, Group, Lent
+from unspool.engine.emit.protocol import Beside, Chunk, Emitted, Emitter, Group, Padding
 from unspool.engine.emit.python import as_python
 from unspool.engine.execute.counts import Counts
 from unspool.engine.ir.program import lower_part
+from unspool.engine.memory.gathering import gather
+from unspool.engine.partition.padding import Needs
 from unspool.engine.partition.residuals import row_bytes
 from unspool.engine.partition.split import Part
 from unspool.engine.rows.labels import SHARED, Axis, Label
@@ -43,6 +45,8 @@ class Parts:
         tensors = [node for node in beside if isinstance(node.meta["val"], Tensor)]
         self.largest_beside = max((row_bytes(node, labels) for node in tensors), default=0)
         """Bytes of one row of the largest value that is computed beside the core."""
+        self.needs = Needs.of(split, labels)
+        """Of rows that have ended."""
         crossing = dict.fromkeys([*split.core.inputs, *split.core.outputs])
         by_row = [node for node in crossing if isinstance(labels[node], Axis)]
         self.crossing = sum(row_bytes(node, labels) for node in by_row)
@@ -73,8 +77,9 @@ class Steps(NamedTuple):
         owned: whether what is carried may be changed in place, because nobody else looks at it.
         scope: the name of the loop, for a profiler.
         running: how many rows run at each step, on the device, if `counts` do not say so.
-        lent: for each row of these steps, then, the one whose values it has in all that is known, and in `kept`.
-        kept: what backward will read of the values.
+        lent: for each row of these steps, then, the one whose values it has in all that is known, and in `lending`.
+        lending: values in which rows that have ended are to have those of others.
+        zeros: values that are to be zero there, if the core emits them.
     """
 
     counts: Counts
@@ -84,7 +89,8 @@ class Steps(NamedTuple):
     scope: str = "step"
     running: Tensor | None = None
     lent: Tensor | None = None
-    kept: Sequence[fx.Node] = ()
+    lending: Collection[fx.Node] = ()
+    zeros: Collection[fx.Node] = ()
 
 
 class Bound(NamedTuple):
@@ -122,20 +128,27 @@ class Bound(NamedTuple):
         streamed = list(map(values.__getitem__, parts.streamed))
         targets = list(map(steps.into.get, core.outputs)) if steps.into else None
         chunk = Chunk(steps.counts, streamed, carried, steps.reverse, targets, steps.owned, steps.running)
-        if steps.lent is not None:
-            chunk = chunk._replace(lent=Lent(steps.lent, [node in steps.kept for node in core.outputs]))
+        if steps.running is not None:
+            chunk = chunk._replace(padding=[self.padding(node, steps) for node in core.outputs], lent=steps.lent)
         with profiled(steps.scope, "adjoint core" if steps.reverse else "core", parts.emitter.name):
             new, emitted = parts.core(self.prepared, chunk)
         values.update(zip(core.outputs, emitted, strict=True))
         later = parts.after(rows, values, self.after)
-        if steps.lent is not None:
-            later = {k: own.index_select(0, steps.lent) if k in steps.kept else own for k, own in later.items()}
         values.update(later)
+        if steps.lent is not None:
+            values.update({k: gather(own.contiguous(), steps.lent) for k, own in later.items() if k in steps.lending})
         return new, values
+
+    def padding(self, node: fx.Node, steps: Steps) -> Padding:
+        """What a value that the core emits holds of rows that have ended."""
+        if node in steps.lending:
+            return Padding.LENT
+        zeros = node in steps.zeros or node in self.parts.needs.finite
+        return Padding.ZEROS if zeros else Padding.ANYTHING
 
     def is_zero(self, node: fx.Node, steps: Steps) -> bool:
         """Whether a value of a chunk is known to be zero for rows that do not run."""
-        return node in self.parts.split.core.outputs and (steps.lent is None or node not in steps.kept)
+        return node in self.parts.split.core.outputs and self.padding(node, steps) is Padding.ZEROS
 
     def finish(self, sums: Values) -> Values:
         """Everything that is the same for all rows: what depends on sums over all chunks, and what does not."""

@@ -7,23 +7,32 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+LARGE = 1 << 20
+"""Bytes from which a tensor is copied by an operation of its own.
+
+Torch's kernel for many tensors gives each 65,536 elements to one block: on an H200 it moves 1.8 TB/s, where a copy of
+dense tensors that lie alike moves 4. Of a smaller tensor that saves less than another launch costs.
+"""
+
 
 def copy_all(own: Sequence[Tensor], given: Sequence[Tensor]) -> None:
-    """Copies one list of tensors to another, by one operation for each dtype.
+    """Copies one list of tensors to another: large ones one by one, the others by one operation for each dtype.
 
     >>> own = [torch.zeros(2), torch.zeros(3)]
     >>> copy_all(own, [torch.ones(2), torch.ones(3)])
     >>> own[1]
     tensor([1., 1., 1.])
     """
-    if len({each.dtype for each in own}) > 1:  # of different ones, torch copies one after another
-        for dtype in dict.fromkeys(each.dtype for each in own):
-            pairs = [pair for pair in zip(own, given, strict=True) if pair[0].dtype == dtype]
-            copy_all([each for each, _ in pairs], [each for _, each in pairs])
-    elif own:
-        torch._foreach_copy_(  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]  # no public name
-            list(own), list(given)
-        )
+    small: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for to, source in zip(own, given, strict=True):
+        if to.nbytes >= LARGE:
+            to.copy_(source)
+        else:  # by dtype, since torch copies those of several one after another
+            targets, sources = small.setdefault(to.dtype, ([], []))
+            targets.append(to)
+            sources.append(source)
+    for targets, sources in small.values():
+        torch._foreach_copy_(targets, sources)  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]  # no public name
 
 
 def copies(tensors: Sequence[Tensor]) -> list[Tensor]:

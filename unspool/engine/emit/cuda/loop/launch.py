@@ -124,7 +124,7 @@ class Kernel:
                 for target, like in zip(targets, core.emitted, strict=True)
             ]
         else:  # not every row will be written
-            targets, space = self._nowhere, Space(core.emitted, counts.total, chunk.lent, ALIGNED, device)
+            targets, space = self._nowhere, Space(core.emitted, chunk, ALIGNED, device)
             emitted = space.values
         words = self._empty_words(counts.total, counts[0])
         self._launch(chunk, (*prepared, streamed, carried, kept, emitted), words, trouble)

@@ -1,0 +1,75 @@
+"""Copies of many tensors: how many operations they take, and that they are copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from unspool.engine.memory.copying import LARGE, copies, copy_all
+
+
+class Operations(TorchDispatchMode):
+    """The names of all operations, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def numbered(size: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.arange(size).to(dtype)
+
+
+def copied(given: list[Tensor], own: list[Tensor] | None = None) -> list[str]:
+    """The operations that copying them takes."""
+    own = [torch.zeros_like(each) for each in given] if own is None else own
+    with Operations() as seen:
+        copy_all(own, given)
+    assert all(torch.equal(one, other) for one, other in zip(own, given, strict=True))
+    return seen.names
+
+
+def test_large_tensors_have_a_copy_each_and_all_others_share_one() -> None:
+    large = LARGE // 4
+    assert copied([numbered(3), numbered(large), numbered(large - 1), numbered(2 * large), numbered(5)]) == [
+        "copy_",
+        "copy_",
+        "_foreach_copy_",
+    ]
+
+
+def test_what_is_large_is_so_in_bytes() -> None:
+    assert copied([numbered(LARGE // 8, torch.float64)]) == ["copy_"]
+    assert copied([numbered(LARGE // 8)]) == ["_foreach_copy_"]
+
+
+def test_small_tensors_of_each_dtype_are_copied_together() -> None:
+    kinds = [torch.float32, torch.int64, torch.float32, torch.bool, torch.int64]
+    assert copied([numbered(3, each) for each in kinds]) == ["_foreach_copy_"] * 3
+
+
+def test_nothing_is_copied_of_nothing() -> None:
+    assert copied([]) == []
+
+
+def test_tensors_may_lie_otherwise() -> None:
+    large, small = numbered(LARGE // 4).reshape(512, -1), numbered(6).reshape(2, 3)
+    own = [torch.zeros(large.shape[::-1]).t(), torch.zeros(3, 2).t()]
+    assert copied([large, small], own) == ["copy_", "_foreach_copy_"]
+    step = numbered(512).expand(1024, 512)
+    assert copied([step], [torch.zeros(1024, 512)]) == ["copy_"]
+
+
+def test_copies_lie_as_what_they_are_of() -> None:
+    given = [numbered(LARGE // 4).reshape(512, -1).t(), numbered(6).reshape(2, 3).t()]
+    for own, each in zip(copies(given), given, strict=True):
+        assert torch.equal(own, each)
+        assert own.stride() == each.stride()
+        assert own.data_ptr() != each.data_ptr()
