@@ -82,12 +82,12 @@ class RowSums:
 
     def begin(self, chunk: Chunk, device: torch.device) -> Chunk:
         """The chunk for the core that carries them: they begin with zeros."""
-        rows, into, lent = chunk.counts[0], chunk.into, chunk.lent
+        rows, into, padding = chunk.counts[0], chunk.into, chunk.padding
         zeros = [torch.zeros((rows, *each.shape), dtype=each.dtype, device=device) for each in self._before]
         return chunk._replace(
             carried=[*chunk.carried, *zeros],
             into=None if into is None else [into[k] for k in self._places],
-            lent=None if lent is None else lent._replace(wanted=[lent.wanted[k] for k in self._places]),
+            padding=None if padding is None else [padding[k] for k in self._places],
         )
 
     def finish(self, results: Results) -> Results:
