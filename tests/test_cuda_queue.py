@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.comparison import check, engine_loop, results, wanting_gradients
+from tests.comparison import check, engine_loop, plain_loop, results, wanting_gradients
 from tests.emulator import Emulated, emulated
 from tests.emulator.cells import MAKE, UNITS, problem
-from unspool import Checkpoint, Recompute, dynamic_rnn
+from unspool import Checkpoint, Recompute, dynamic_rnn, explain
 from unspool.engine import run
 from unspool.engine.emit.cpp.libraries.build import Build
+from unspool.engine.emit.cuda.loop import running
 from unspool.engine.emit.cuda.loop.division import Units
+from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Tiling
 from unspool.loops import arguments, looks
 from unspool.structure import map_structure
@@ -28,15 +30,21 @@ BATCH = 37
 STEPS = 5
 """Odd, so that a group's last step and the next one's first have the same buffers of sums."""
 RAGGED = [0, 5, 1, 3, 5, 0, 3, 4, 1, 0, 2, 3] * 3 + [3]
-"""Of five groups of eight rows, the last one has no steps."""
+"""Of 28 rows that have steps; only where lengths are on the device, the others are in a group too."""
 
 
 class Watched(Emulated):
-    """Notes down how many blocks loops are launched with, and whether they have to be there together."""
+    """Notes down what is compiled, how many blocks loops are launched with, and whether these have to be together."""
 
     def __init__(self, blocks: int) -> None:
         super().__init__(blocks=blocks)
         self.seen: list[tuple[int, bool]] = []
+        self.compiled = 0
+        """Kernels in which blocks work together."""
+
+    def compile(self, text: KernelText) -> Build:
+        self.compiled += text.together
+        return super().compile(text)
 
     def launch(
         self, kernel: Build, chunk: Sequence[int], blocks: int, threads: int, shared_bytes: int, *, together: bool
@@ -44,6 +52,13 @@ class Watched(Emulated):
         if chunk[0] > 1:  # steps
             self.seen.append((blocks, together))
         super().launch(kernel, chunk, blocks, threads, shared_bytes, together=together)
+
+
+def lengths_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if they were on a GPU."""
+    for module in (run, looks):
+        monkeypatch.setattr(module, "stays_on_device", lambda lengths, device: True)
+    monkeypatch.setattr(arguments, "check_lengths_fit", lambda lengths, steps: None)
 
 
 @cache
@@ -137,9 +152,7 @@ def test_groups_in_turn_equal_the_plain_loop(name: str, memory: Any) -> None:
 
 
 def test_lengths_on_the_device_are_read_by_each_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (run, looks):
-        monkeypatch.setattr(module, "stays_on_device", lambda lengths, device: True)
-    monkeypatch.setattr(arguments, "check_lengths_fit", lambda lengths, steps: None)  # as if they were on a GPU
+    lengths_stay_on_the_device(monkeypatch)
     own, inputs, state = problem("lstm", torch.float64, batch=BATCH)
 
     def loop(own: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
@@ -159,6 +172,32 @@ def test_the_longest_group_is_followed_by_the_shortest_of_the_next_turn() -> Non
             found.append(dynamic_rnn(own, inputs, None, state, torch.float32)[1])
     groups = [torch.equal(*each) for each in zip(*(each.split(8) for each in found), strict=True)]
     assert groups == [True, False, False, True, True]
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("alike", [False, True])
+def test_ragged_rows_have_a_kernel_of_their_own_where_that_is_cheaper(
+    alike: bool, on_device: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, inputs, state = problem("rnn", torch.float64, batch=BATCH)
+    other = DIVIDED if alike else Tiling(Units(UNITS, 8), rows=16, warps=2)
+    monkeypatch.setattr(running, "tilings", lambda *told, ragged=False: [other if ragged else DIVIDED])
+    lengths = [min(each, 4) for each in RAGGED]
+    if on_device:
+        lengths_stay_on_the_device(monkeypatch)
+    with emulated(Watched(blocks=64)) as emitter, torch.no_grad():
+        machine = emitter.emulated
+        assert isinstance(machine, Watched)
+        explain(own, inputs, None, state, torch.float64)
+        assert machine.compiled == 1
+        for told in (None, lengths, None, lengths):
+            given = torch.tensor(told) if on_device and told else told
+            outputs, _ = dynamic_rnn(own, inputs, given, state, torch.float64)
+            torch.testing.assert_close(outputs, plain_loop(own, inputs, told, state, torch.float64)[0])
+        assert machine.compiled == (1 if alike else 2)
+        rows = BATCH if on_device else sum(each > 0 for each in lengths)
+        ragged = -(-rows // other.rows) * (2 if alike else 4)
+        assert machine.seen == [(5 * 2, True), (ragged, True)] * 2
 
 
 @pytest.mark.parametrize(

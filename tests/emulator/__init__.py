@@ -78,7 +78,7 @@ class Emulated:
         slow: int = -1,
     ) -> None:
         self.seed, self.tick, self.withheld, self.launches = seed, tick, withheld, 0
-        self._blocks, self._shared_bytes, self._slow = blocks, shared_bytes, slow
+        self._blocks, self._limits, self._slow = blocks, Limits(blocks, shared_bytes), slow
         self.tape: list[Callable[[], object]] | None = None
         """What gets launches too, while a pass is recorded."""
         self.records, self.recorded, self.repeated = False, 0, 0
@@ -89,7 +89,7 @@ class Emulated:
         """Why nothing can be recorded."""
 
     def limits(self) -> Limits:
-        return Limits(self._blocks, self._shared_bytes)
+        return self._limits
 
     def compile(self, text: kernel.KernelText) -> Build:
         build = Build.of(text.text(_primitives()) + ENTRY)
