@@ -114,6 +114,15 @@ def test_results_are_the_same_bits_as_where_all_groups_fit(
         assert_same_bits(found_by(machine, tiling, name, dtype, lengths), expected)
 
 
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+@pytest.mark.parametrize("height", [16, 32])
+@pytest.mark.parametrize("lengths", [RAGGED, [1 + (k < 9) + (k < 22) for k in range(BATCH)]], ids=["any", "nine"])
+def test_taller_blocks_of_which_few_rows_are_left_are_the_same_bits(name: str, height: int, lengths: list[int]) -> None:
+    expected = found_by(Emulated(), DIVIDED, name, torch.bfloat16, lengths)
+    found = found_by(Emulated(), Tiling(Units(UNITS, 16), height, warps=2), name, torch.bfloat16, lengths)
+    assert_same_bits(found, expected)
+
+
 @pytest.mark.parametrize("name", ["lstm", "gru", "layer norms"])
 @pytest.mark.parametrize("slow", range(4))
 def test_a_warp_may_be_behind_when_others_begin_the_next_group(name: str, slow: int) -> None:
