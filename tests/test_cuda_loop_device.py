@@ -188,6 +188,28 @@ class TestTwoBlocks:
             expected = in_float64(own, lengths, part, state)
             assert_near(found_by_kernels(own, dtype, lengths, part, state), expected, limit)
 
+    @pytest.mark.parametrize("name", ["lstm", "gru", "layer norms"])
+    @pytest.mark.parametrize("lengths", [[4] * 70, [k * 7 % 5 for k in range(70)]], ids=["full", "ragged"])
+    def test_groups_that_follow_each_other_are_the_same_bits(
+        self, name: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(CudaLoops, "tiling", Tiling(Units(UNITS, 16), 8, 2))
+        launch, seen = Cuda.launch, list[int]()
+
+        def watched(machine: Cuda, kernel: Any, chunk: Any, blocks: int, *told: Any, **options: Any) -> None:
+            if options["together"]:
+                seen.append(blocks)
+            launch(machine, kernel, chunk, blocks, *told, **options)
+
+        monkeypatch.setattr(Cuda, "launch", watched)
+        found: list[dict[str, Tensor]] = []
+        for resident in (132, 4):
+            monkeypatch.setattr(Cuda, "resident", lambda *told, resident=resident: resident)
+            own, inputs, state = problem(name, torch.bfloat16, batch=70)
+            found.append(found_by_kernels(own, torch.bfloat16, lengths, inputs, state))
+        assert seen == [18, 18, 4, 4]
+        assert all(torch.equal(found[1][key], found[0][key]) for key in found[0])
+
 
 class TestCells:
     """Tilings as they are chosen."""

@@ -13,11 +13,13 @@ from tests.comparison import shared
 from tests.emulator import emulated
 from tests.emulator.cells import MAKE
 from unspool import dynamic_rnn, explain
+from unspool.engine.emit.cuda.loop.cost.estimate import estimate, teams, turns
+from unspool.engine.emit.cuda.loop.cost.options import tilings
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.lowered import Lowered, lower
 from unspool.engine.emit.cuda.loop.nvrtc import compiled
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
-from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling, estimate, registers, tilings
+from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling, registers
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.ir.core import Core
 from unspool.engine.reasons import Code
@@ -95,6 +97,36 @@ def test_estimates_of_blocks_with_all_units_are_within_a_third_of_what_was_measu
     own = lower(cores(name, units, torch.bfloat16)[which])
     found = estimate(own, Tiling(Units(units, units), 8, warps), 16, H200)
     assert time / 1.35 < found < time * 1.35
+
+
+@pytest.mark.parametrize(
+    ("rows", "units", "which", "most"),
+    [(64, 512, 0, 0.9), (64, 1024, 0, 0.75), (64, 1024, 1, 0.7), (256, 256, 0, 0.75), (256, 256, 1, 0.9)],
+)
+def test_groups_of_ragged_rows_wait_in_turn_for_narrower_blocks(rows: int, units: int, which: int, most: float) -> None:
+    own = lowered(units, which)
+    full, ragged = (tilings(own, rows, H200, ragged=each)[0] for each in (False, True))
+    assert -(-rows // full.rows) == teams(full, rows, H200)
+    assert -(-rows // ragged.rows) >= 2 * teams(ragged, rows, H200)
+    KernelText(own, ragged)  # can be printed
+    assert estimate(own, ragged, rows, H200, ragged=True) < most * estimate(own, full, rows, H200)
+
+
+@pytest.mark.parametrize(("rows", "units"), [(64, 256), (16, 128), (1, 512), (16, 1024)])
+def test_one_kernel_is_enough_where_another_would_save_little(rows: int, units: int) -> None:
+    for which in range(2):
+        own = lowered(units, which)
+        assert tilings(own, rows, H200, ragged=True) == tilings(own, rows, H200)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 61, 64, 256])
+@pytest.mark.parametrize("at_once", [1, 2, 3, 5])
+def test_ragged_rows_take_as_long_as_the_team_with_the_most_steps(rows: int, at_once: int) -> None:
+    lengths = [1 - begin / rows for begin in range(0, rows, 8)]
+    order = [*range(at_once), *reversed(range(at_once))]
+    teams = [sum(each for k, each in enumerate(lengths) if order[k % len(order)] == team) for team in range(at_once)]
+    assert turns(Tiling(rows=8), rows, at_once, ragged=True) == pytest.approx(max(teams))
+    assert turns(Tiling(rows=8), rows, at_once, ragged=False) == -(-len(lengths) // at_once)
 
 
 def test_units_are_divided_where_tensor_cores_would_take_longer_than_words() -> None:

@@ -1,7 +1,7 @@
 """The kernels of an LSTM's loops alone, forward and adjoint: microseconds a step beside the model's estimate.
 
 With more than the one tiling that a plan takes (`--best 4`), the lines are what the constants of
-emit/cuda/loop/tiles.py are fitted to.
+emit/cuda/loop/cost/estimate.py are fitted to.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from torch import Tensor
 from benchmarks.cuda.timing import Settings
 from unspool import BasicLSTMCell, explain
 from unspool.engine.emit import registry
+from unspool.engine.emit.cuda.loop.cost.estimate import estimate
+from unspool.engine.emit.cuda.loop.cost.options import tilings
 from unspool.engine.emit.cuda.loop.driver import Cuda
 from unspool.engine.emit.cuda.loop.lowered import lower
 from unspool.engine.emit.cuda.loop.machine import Machine
 from unspool.engine.emit.cuda.loop.running import CudaLoop
-from unspool.engine.emit.cuda.loop.tiles import estimate, registers, tilings
+from unspool.engine.emit.cuda.loop.tiles import registers
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk, CoreEmitter, CoreLoop
 from unspool.engine.execute.counts import Counts

@@ -63,15 +63,22 @@ class Emulated:
         withheld: how many blocks, the last ones, never run.
         blocks: how many blocks there can be at the same time.
         shared_bytes: shared memory of a block.
+        slow: a warp that goes on only where nobody else can, if any.
     """
 
     device = torch.device("cpu")
 
     def __init__(
-        self, seed: int = 1, tick: int = 0, withheld: int = 0, blocks: int = 64, shared_bytes: int = 227 * 1024
+        self,
+        seed: int = 1,
+        tick: int = 0,
+        withheld: int = 0,
+        blocks: int = 64,
+        shared_bytes: int = 227 * 1024,
+        slow: int = -1,
     ) -> None:
         self.seed, self.tick, self.withheld, self.launches = seed, tick, withheld, 0
-        self._blocks, self._shared_bytes = blocks, shared_bytes
+        self._blocks, self._limits, self._slow = blocks, Limits(blocks, shared_bytes), slow
         self.tape: list[Callable[[], object]] | None = None
         """What gets launches too, while a pass is recorded."""
         self.records, self.recorded, self.repeated = False, 0, 0
@@ -82,7 +89,7 @@ class Emulated:
         """Why nothing can be recorded."""
 
     def limits(self) -> Limits:
-        return Limits(self._blocks, self._shared_bytes)
+        return self._limits
 
     def compile(self, text: kernel.KernelText) -> Build:
         build = Build.of(text.text(_primitives()) + ENTRY.replace("NAME", text.name))
@@ -97,7 +104,8 @@ class Emulated:
     ) -> None:
         told, message = array("q", chunk), ctypes.create_string_buffer(4096)
         numbers = [
-            ctypes.c_int64(each) for each in (blocks, threads, shared_bytes, self.withheld, self.seed, self.tick)
+            ctypes.c_int64(each)
+            for each in (blocks, threads, shared_bytes, self.withheld, self.seed, self.tick, self._slow)
         ]
         self.launches += chunk[0] > 1  # of loops, not of what is beside them
         if self.tape is not None:

@@ -55,6 +55,7 @@ struct alignas(8) Pair {
 };
 
 inline int thread() { return runtime->running->thread; }
+inline int thread_anew() { return thread(); }
 inline int block() { return runtime->running->block; }
 inline char* shared_memory() { return runtime->running->shared; }
 

@@ -37,6 +37,7 @@ struct Warp {
 struct Launch : Runtime {
   int threads;
   uint64_t random, tick;       // tick: nanoseconds that pass whenever somebody looks at the clock
+  int slow;                    // a warp that goes on only where nobody else can; -1 if none
   uint64_t now = 1, words = 1;  // words: that have been posted
   void (*entry)(const Runtime*, const void*);
   const void* chunk;
@@ -52,6 +53,15 @@ struct Launch : Runtime {
   uint64_t draw(uint64_t below) {
     random ^= random << 13, random ^= random >> 7, random ^= random << 17;
     return random % below;
+  }
+  // Who goes on.
+  size_t next() {
+    const size_t first = draw(runnable.size());
+    for (size_t k = 0; k < runnable.size(); k++) {
+      const size_t which = (first + k) % runnable.size();
+      if ((runnable[which]->block * threads + runnable[which]->thread) / kLanes != slow) return which;
+    }
+    return first;
   }
   void wake(Fiber& fiber) {
     fiber.state = State::runnable;
@@ -142,7 +152,7 @@ static void run_all() {
   while (launch->failure.empty()) {
     if (launch->runnable.empty() && launch->tick) launch->wake_waiting();  // time goes on
     if (launch->runnable.empty()) break;
-    const size_t which = launch->draw(launch->runnable.size());
+    const size_t which = launch->next();
     Fiber* const next = launch->runnable[which];
     launch->runnable[which] = launch->runnable.back();
     launch->runnable.pop_back();
@@ -157,13 +167,13 @@ using namespace unspool;
 // Runs a kernel; an empty message if all is well.
 extern "C" __attribute__((visibility("default"))) void unspool_emulate(
     void (*entry)(const Runtime*, const void*), const void* chunk, int64_t blocks, int64_t threads,
-    int64_t shared_bytes, int64_t withheld, uint64_t seed, uint64_t tick, char* message, int64_t room) {
+    int64_t shared_bytes, int64_t withheld, uint64_t seed, uint64_t tick, int64_t slow, char* message, int64_t room) {
   Launch all;
   launch = &all;
   all.sync_block = sync_block, all.meet = meet, all.pause = pause, all.fail = fail;
   all.posted = [] { launch->words++, launch->wake_waiting(); };
   all.nanoseconds = [] { return launch->now += launch->tick; };
-  all.threads = int(threads), all.tick = tick, all.entry = entry, all.chunk = chunk;
+  all.threads = int(threads), all.tick = tick, all.slow = int(slow), all.entry = entry, all.chunk = chunk;
   all.random = seed * 2654435761u + 88172645463325252u;
   all.fibers = std::vector<Fiber>(blocks * threads);
   all.warps.resize(blocks * threads / kLanes);

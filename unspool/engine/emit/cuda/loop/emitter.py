@@ -92,7 +92,7 @@ class CudaLoops(Emitter):
 
     def variant(self, load: Load) -> Hashable:
         """About how many rows a step has."""
-        from unspool.engine.emit.cuda.loop.tiles import row_class
+        from unspool.engine.emit.cuda.loop.cost.options import row_class
 
         return row_class(math.ceil(load.rows))
 

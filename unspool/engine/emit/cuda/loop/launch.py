@@ -68,7 +68,7 @@ class Kernel:
         self.resident = machine.resident(self.function, text.threads, self._shared_bytes)
         if self.resident < text.tiles:
             raise CannotEmitError(f"{text.tiles} blocks have a row together, and {self.resident} fit on the device")
-        self._most, self._together = max(1, self.resident // text.tiles), text.tiles > 1
+        self._most = self.resident // text.tiles
         self._scratch, self._rows = text.tiles * text.places.scratch.size, text.tiling.rows
         self._in_front = not any(each.axis for each in (*core.streamed, *core.emitted))
         self._nowhere: Sequence[Tensor | None] = (None,) * len(core.emitted)
@@ -137,14 +137,16 @@ class Kernel:
         return [each.movedim(like.axis, 0) for each, like in zip(streamed, self._core.streamed, strict=True)]
 
     def _launch(self, chunk: Chunk, operands: Sequence[Sequence[Tensor]], words: Tensor | None, trouble: int) -> None:
-        """As many blocks at a time as may have to wait for each other."""
-        counts, rows = chunk.counts, chunk.counts[0]
+        """One launch; where blocks may have to wait for each other, of as many groups of rows at a time as fit."""
+        counts, rows, together = chunk.counts, chunk.counts[0], self.text.together
         groups = -(-rows // self._rows)
-        at_once = min(groups, self._most) if self._together else groups
-        scratch = self._bytes(at_once * self._scratch)
+        teams = min(groups, self._most) if together else groups
+        if not teams:
+            return
+        scratch = self._bytes(teams * self._scratch)
         running, starts = self._counts(chunk)
         places = [] if words is None else self._places(words.data_ptr(), counts.total, rows)
-        told = [len(counts), int(chunk.reverse), rows, 0, counts.total]
+        told = [len(counts), int(chunk.reverse), rows, teams, counts.total]
         told += [_address(running), _address(starts), trouble, _address(scratch)]
         for group, k in self._given:
             if group < WORDS:
@@ -153,12 +155,8 @@ class Kernel:
                 told.append(places[k] if group == WORDS else int(not operands[MATRIX][k].is_contiguous()))
         if not self._given:
             told.append(0)
-        for begin in range(0, groups, max(1, at_once)):
-            told[3] = begin * self._rows
-            blocks = min(at_once, groups - begin) * self._tiles
-            self._machine.launch(
-                self.function, told, blocks, self._threads, self._shared_bytes, together=self._together
-            )
+        blocks = teams * self._tiles
+        self._machine.launch(self.function, told, blocks, self._threads, self._shared_bytes, together=together)
 
     def _empty_words(self, total: int, rows: int) -> Tensor | None:
         """Words for so many rows in all steps and in the first one, all of them empty: all ones, eight bytes each."""

@@ -9,17 +9,20 @@ from typing import Any, TypeVar, cast
 from torch import Tensor
 
 from unspool.engine.emit.cuda.loop import launch
+from unspool.engine.emit.cuda.loop.cost.options import row_class, tilings
 from unspool.engine.emit.cuda.loop.launch import Kernel
 from unspool.engine.emit.cuda.loop.lowered import lower
 from unspool.engine.emit.cuda.loop.machine import Machine
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
-from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling, row_class, tilings
+from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.ir.core import Core
 from unspool.engine.reasons import Code, Reason
 
 Made = TypeVar("Made")
+Wanted = tuple[Limits, bool, bool]
+"""What the machine has, whether rows have lengths of their own, and whether more elements than 32 bits count."""
 TOLD = 2
 """What an index out of range is, and where, has been written; `kTold` of native/steps.h."""
 
@@ -54,11 +57,13 @@ class CudaLoop:
         self._lowered = lower(core, rounds=rounds)
         self._sums = self._lowered.sums
         self._texts: dict[tuple[Tiling, bool], KernelText] = {}
-        self._kernels: dict[tuple[Limits, bool], Kernel] = {}
-        self._tilings: dict[Limits, Sequence[Tiling]] = {}
+        self._kernels: dict[Wanted, Kernel] = {}
+        self._made: dict[tuple[Limits, Tiling, bool], Kernel] = {}
+        """The same by what they are: calls that want different things may have one kernel."""
+        self._tilings: dict[tuple[Limits, bool], Sequence[Tiling]] = {}
         self._lock = threading.Lock()
-        self._latest: tuple[Limits, Kernel] | None = None
-        """What ran last, and what the machine had: it seldom changes."""
+        self._latest: list[tuple[Limits, Kernel] | None] = [None, None]
+        """What full and ragged rows ran by last, and what the machine had: it seldom changes."""
         self._trouble: Tensor | None = None
         self._trouble_at = 0
         self._reported = memoryview(bytes(5))
@@ -67,13 +72,13 @@ class CudaLoop:
         """What has to be compiled too before it can run."""
 
     def wait(self) -> None:
-        """Compiles it, and what is beside it.
+        """Compiles it, for rows of one length, and what is beside it.
 
         Raises:
             CannotEmitError: if it cannot be.
         """
         for each in (self, *self.beside):
-            each._kernel()
+            each._kernel(ragged=False)
 
     def prepare(self, shared: Sequence[Tensor]) -> list[Tensor]:
         """The core's `shared` values; matrices are packed once it is known how many rows there are."""
@@ -86,9 +91,11 @@ class CudaLoop:
     def __call__(self, shared: Sequence[Tensor], chunk: Chunk) -> Results:
         """Runs every step of a chunk."""
         assert isinstance(shared, Prepared)
-        kernel, reported = self._kernel(), self._reported
-        if kernel.overflows(chunk.counts):
-            kernel = self._kernel(wide=True)
+        counts = chunk.counts
+        ragged = chunk.running is not None or counts[0] != counts[-1]
+        kernel, reported = self._kernel(ragged=ragged), self._reported
+        if kernel.overflows(counts):
+            kernel = self._kernel(ragged=ragged, wide=True)
         if reported[0] or reported[4]:
             self.complain()
         prepared = shared.by.get(kernel)
@@ -101,9 +108,9 @@ class CudaLoop:
             self.complain()
         return self._sums.finish(results) if self._sums else results
 
-    def _kernel(self, *, wide: bool = False) -> Kernel:
+    def _kernel(self, *, ragged: bool, wide: bool = False) -> Kernel:
         """What runs it on the machine as it is now: torch may be asked for TF32 at any time."""
-        limits, latest = self._machine.limits(), self._latest
+        limits, latest = self._machine.limits(), self._latest[ragged]
         if latest is not None and latest[0] is limits and not wide:
             return latest[1]
         with self._lock:
@@ -111,14 +118,20 @@ class CudaLoop:
                 self._trouble = self._machine.trouble()
                 self._trouble_at = self._trouble.data_ptr()
                 self._reported = memoryview(cast(Any, self._trouble.numpy()))
-            found = self._kernels.get((limits, wide))
+            found = self._kernels.get((limits, ragged, wide))
             if found is None:
-                found = self._kernels[limits, wide] = self._first_that_can(
-                    lambda each: Kernel(self._text(each, wide=wide), self._machine)
+                found = self._kernels[limits, ragged, wide] = self._first_that_can(
+                    lambda each: self._compiled(limits, each, wide=wide), ragged=ragged
                 )
             if not wide:
-                self._latest = limits, found
+                self._latest[ragged] = limits, found
             return found
+
+    def _compiled(self, limits: Limits, tiling: Tiling, *, wide: bool) -> Kernel:
+        key = limits, tiling, wide
+        if key not in self._made:
+            self._made[key] = Kernel(self._text(tiling, wide=wide), self._machine)
+        return self._made[key]
 
     def _text(self, tiling: Tiling, *, wide: bool = False) -> KernelText:
         if (tiling, wide) not in self._texts:
@@ -133,14 +146,14 @@ class CudaLoop:
         """
         return KernelText(self._lowered, tiling, wide=wide)
 
-    def _first_that_can(self, make: Callable[[Tiling], Made]) -> Made:
+    def _first_that_can(self, make: Callable[[Tiling], Made], *, ragged: bool = False) -> Made:
         """What is made of the cheapest tiling of which it can be.
 
         Raises:
             CannotEmitError: if it can of none, or there is no compiler.
         """
         refusals: list[CannotEmitError] = []
-        for tiling in self._options(self._machine.limits()):
+        for tiling in self._options(self._machine.limits(), ragged=ragged):
             try:
                 return make(tiling)
             except CannotEmitError as error:
@@ -149,13 +162,14 @@ class CudaLoop:
                 refusals.append(error)
         raise refusals[-1]
 
-    def _options(self, limits: Limits) -> Sequence[Tiling]:
+    def _options(self, limits: Limits, *, ragged: bool) -> Sequence[Tiling]:
         """Tilings, the cheapest first."""
         if self._tiling is not None:
             return [self._tiling]
-        if limits not in self._tilings:
-            self._tilings[limits] = tilings(self._lowered, self._rows, limits)
-        return self._tilings[limits]
+        key = limits, ragged
+        if key not in self._tilings:
+            self._tilings[key] = tilings(self._lowered, self._rows, limits, ragged=ragged)
+        return self._tilings[key]
 
     def report(self) -> None:
         """Raises what launches of it, and of what is beside it, have reported by now."""

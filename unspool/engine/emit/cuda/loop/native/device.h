@@ -69,6 +69,12 @@ UNSPOOL_DEVICE float approximate_tanh(float x) {
 // -- who and where ----------------------------------------------------------------------------------------------------
 
 UNSPOOL_DEVICE int thread() { return threadIdx.x; }
+// The same, read anew: what follows from it is not kept in registers through a loop before it is needed.
+UNSPOOL_DEVICE int thread_anew() {
+  int x;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+  return x;
+}
 UNSPOOL_DEVICE int block() { return blockIdx.x; }
 UNSPOOL_DEVICE char* shared_memory() {
   extern __shared__ __align__(16) char memory[];

@@ -139,62 +139,70 @@ struct TensorProduct {
   template <typename Row>
   UNSPOOL_DEVICE void run(const Chunk& chunk, const T* words, Row row, int there, float* part, char*,
                           const char* what) const {
-    const int lane = thread() % 32, warp = thread() / 32, g = lane / 4, t = lane % 4;
-    const int first = warp * kBlocks * kTerms + t * kEach;
 #pragma unroll 1
-    for (int begin = 0; begin < rows; begin += 8 * at_once) {
-      if (begin >= there) break;
-      const T* from[at_once];
-#pragma unroll
-      for (int n = 0; n < at_once; n++) from[n] = words + (row(begin + n * 8 + g < there ? begin + n * 8 + g : 0) + first);
-      Four right[at_once][kBlocks];
-      Patience patience(chunk, what);
-      if (one_first) {
-        const int last = (kBlocks - 1) * kTerms;
-        do peek(from[0] + (first + last < depth ? last : first < depth ? 0 : -first), right[0][0]);
-        while (any(empty(right[0][0])) && patience.lasts());
-      }
-      bool more;
-      do {
-        more = false;
-#pragma unroll
-        for (int n = 0; n < at_once; n++)
-#pragma unroll
-          for (int j = 0; j < kBlocks; j++) {
-            if (depth % (kTerms * warps) == 0 || first + j * kTerms < depth) peek(from[n] + j * kTerms, right[n][j]);
-            else right[n][j] = Four{0, 0, 0, 0};
-          }
-#pragma unroll
-        for (int n = 0; n < at_once; n++)
-#pragma unroll
-          for (int j = 0; j < kBlocks; j++) more |= empty(right[n][j]);
-      } while (any(more) && patience.lasts());
-      float sums[at_once][tiles][4] = {};
-#pragma unroll
-      for (int j = 0; j < kBlocks; j++)
-#pragma unroll
-        for (int m = 0; m < tiles; m++)
-#pragma unroll
-          for (int s = 0; s < 2; s++) {
-            const Four left = kept == Kept::registers ? own_[m][j][s] : at(m, j, s);
-#pragma unroll
-            for (int n = 0; n < at_once; n++)
-              mma(T(), sums[n][m], left, s ? right[n][j].z : right[n][j].x, s ? right[n][j].w : right[n][j].y);
-          }
-#pragma unroll
-      for (int n = 0; n < at_once; n++)
-#pragma unroll
-        for (int m = 0; m < tiles; m++) {
-          float* const out = part + warp * kWarp + (begin + n * 8 + 2 * t) * kApart + m * 16 + g;
-          out[0] = sums[n][m][0];
-          out[kApart] = sums[n][m][1];
-          out[8] = sums[n][m][2];
-          out[kApart + 8] = sums[n][m][3];
-        }
+    for (int begin = 0; begin < rows && begin < there; begin += 8 * at_once) {
+      // Rows end one after another: where few are left, nothing is read or multiplied for the others.
+      if (at_once > 1 && there - begin <= 8) multiply<1>(chunk, words, row, begin, there, part, what);
+      else multiply<at_once>(chunk, words, row, begin, there, part, what);
     }
   }
 
  private:
+  // `tall` tiles of eight rows, from the row `begin` on.
+  template <int tall, typename Row>
+  UNSPOOL_DEVICE void multiply(const Chunk& chunk, const T* words, Row row, int begin, int there, float* part,
+                               const char* what) const {
+    const int lane = thread() % 32, warp = thread() / 32, g = lane / 4, t = lane % 4;
+    const int first = warp * kBlocks * kTerms + t * kEach;
+    const T* from[tall];
+#pragma unroll
+    for (int n = 0; n < tall; n++) from[n] = words + (row(begin + n * 8 + g < there ? begin + n * 8 + g : 0) + first);
+    Four right[tall][kBlocks];
+    Patience patience(chunk, what);
+    if (one_first) {
+      const int last = (kBlocks - 1) * kTerms;
+      do peek(from[0] + (first + last < depth ? last : first < depth ? 0 : -first), right[0][0]);
+      while (any(empty(right[0][0])) && patience.lasts());
+    }
+    bool more;
+    do {
+      more = false;
+#pragma unroll
+      for (int n = 0; n < tall; n++)
+#pragma unroll
+        for (int j = 0; j < kBlocks; j++) {
+          if (depth % (kTerms * warps) == 0 || first + j * kTerms < depth) peek(from[n] + j * kTerms, right[n][j]);
+          else right[n][j] = Four{0, 0, 0, 0};
+        }
+#pragma unroll
+      for (int n = 0; n < tall; n++)
+#pragma unroll
+        for (int j = 0; j < kBlocks; j++) more |= empty(right[n][j]);
+    } while (any(more) && patience.lasts());
+    float sums[tall][tiles][4] = {};
+#pragma unroll
+    for (int j = 0; j < kBlocks; j++)
+#pragma unroll
+      for (int m = 0; m < tiles; m++)
+#pragma unroll
+        for (int s = 0; s < 2; s++) {
+          const Four left = kept == Kept::registers ? own_[m][j][s] : at(m, j, s);
+#pragma unroll
+          for (int n = 0; n < tall; n++)
+            mma(T(), sums[n][m], left, s ? right[n][j].z : right[n][j].x, s ? right[n][j].w : right[n][j].y);
+        }
+#pragma unroll
+    for (int n = 0; n < tall; n++)
+#pragma unroll
+      for (int m = 0; m < tiles; m++) {
+        float* const out = part + warp * kWarp + (begin + n * 8 + 2 * t) * kApart + m * 16 + g;
+        out[0] = sums[n][m][0];
+        out[kApart] = sums[n][m][1];
+        out[8] = sums[n][m][2];
+        out[kApart + 8] = sums[n][m][3];
+      }
+  }
+
   UNSPOOL_DEVICE static int place(int m, int j, int s) {
     return (((thread() / 32 * tiles + m) * kBlocks + j) * 2 + s) * 32 + thread() % 32;
   }

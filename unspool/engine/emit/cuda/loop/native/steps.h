@@ -8,7 +8,7 @@ struct Chunk {
   int64_t steps;
   int64_t reverse;           // whether to run from the last step to the first
   int64_t rows;              // of the first step in time; they never grow with time
-  int64_t first;             // of these, the first that this launch has
+  int64_t teams;             // groups of rows that are run at the same time, each by the blocks of a team
   int64_t total;             // rows of all steps
   const int64_t* counts;     // the rows of each step; nullptr if all have the same
   const int64_t* starts;     // the rows of all steps before each
@@ -70,6 +70,14 @@ struct Steps {
     end = begin + least;
   }
 };
+
+// The group of rows that is the `nth` of a team. Rows are sorted, the longest first, so teams take turns in one order and
+// then in the other: the longest group is followed by the shortest of the next turn. Groups are not taken by whoever is
+// ready first: a team would have to agree on that, across blocks, before each of them.
+UNSPOOL_DEVICE int group_of(const Chunk& chunk, int team, int nth) {
+  const int teams = int(chunk.teams);
+  return nth * teams + (nth % 2 ? teams - 1 - team : team);
+}
 
 // Where the `own`-th element of a block is in its row, of which each block has `each` of every `all`.
 template <int all, int each> UNSPOOL_DEVICE int whole(int own, int tile) {

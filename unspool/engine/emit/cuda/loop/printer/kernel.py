@@ -91,28 +91,56 @@ class KernelText:
     def _kernel(self) -> str:
         rows, tiles = self.tiling.rows, self.tiles
         early, readers, step = self._step()
-        ring = self.places.ring.begins(self.places.all_of) if self.places.ring else ""
-        given, kept = "".join(map(self._load, self._carried())), "".join(map(self._leave, self._carried()))
+        group = self._group(readers, step)
         products = "".join(self._product_text.prepared(k, each) for k, each in enumerate(self.products))
         vectors = "".join(map(self._copy, self.places.vectors))
+        far = f"const bool far = chunk.total * {self._row_bytes} > {NEAR_BYTES};\n" if early else ""
         lines = [
             f"// {rows} rows a block, {self.tiling.warps} warps" + (f", {tiles} blocks a row" if tiles > 1 else ""),
             f"UNSPOOL_KERNEL {self.name}(const unspool::Chunk chunk) {{",
             *(f"  {line}" for line in self.places.declarations()),
             f"  const int tile = unspool::block() % {tiles};",
-            f"  const int first = int(chunk.first) + unspool::block() / {tiles} * {rows};",
             "  const int warp = unspool::warp_of_thread();",
-            f"  const int mine = unspool::Step::at_most(chunk.rows - first, {rows});",
         ]
-        read = "".join(f"{name}(step.start, step.rows);\n" for name in readers)
-        loop = f"const bool far = chunk.total * {self._row_bytes} > {NEAR_BYTES};\n" if early else ""
-        loop += "const unspool::Steps steps(chunk, first);\n"
-        loop += ring
-        loop += f"unspool::Step step(chunk, steps.begin, first, {rows});\n{read}"
-        loop += "for (int k = steps.begin; k < steps.end; k++) {\n"
-        loop += f"  const int slot = (k - steps.begin) % {self.places.ring.steps};\n" if self.places.ring else ""
-        text = "\n".join(lines) + "\n" + indent(products + vectors + given + early + SYNC + loop, "  ")
-        return text + indent(f"{step}step = next;\n", "    ") + "  }\n" + indent(SYNC + kept, "  ") + "}\n"
+        return "\n".join(lines) + "\n" + indent(products + vectors + early + far + self._queue(group), "  ") + "}\n"
+
+    @property
+    def together(self) -> bool:
+        """Whether blocks work together on groups of rows, and so have to be there at the same time.
+
+        Then there are as many as fit, which run one group after another: weights are loaded once, and no group waits
+        for the longest rows of others. Where a block has its rows to itself, it runs one group: the device begins the
+        next block wherever one has ended, which is as good as any order that could be said beforehand.
+        """
+        return self.tiles > 1
+
+    def _queue(self, group: str) -> str:
+        """The groups of rows that a block has, one after another."""
+        rows = self.tiling.rows
+        if not self.together:
+            return f"const int first = unspool::block() * {rows};\n{group}"
+        head = f"const int team = unspool::block() / {self.tiles};\n"
+        head += f"for (int nth = 0, first = team * {rows}; first < chunk.rows;"
+        head += f" first = unspool::group_of(chunk, team, ++nth) * {rows}) {{\n"
+        return head + indent(group, "  ") + "}\n"
+
+    def _group(self, readers: Sequence[str], step: str) -> str:
+        """All steps of the rows from `first` on.
+
+        Memory of the block that steps use is free again once its threads have met behind the last one; a state is taken
+        over by the threads that have handed on the one before it in its place.
+        """
+        rows, ring = self.tiling.rows, self.places.ring
+        text = f"const int mine = unspool::Step::at_most(chunk.rows - first, {rows});\n"
+        text += "".join(map(self._load, self._carried())) + SYNC
+        text += "const unspool::Steps steps(chunk, first);\n"
+        text += ring.begins(self.places.all_of) if ring else ""
+        text += f"unspool::Step step(chunk, steps.begin, first, {rows});\n"
+        text += "".join(f"{name}(step.start, step.rows);\n" for name in readers)
+        text += "for (int k = steps.begin; k < steps.end; k++) {\n"
+        text += f"  const int slot = (k - steps.begin) % {ring.steps};\n" if ring else ""
+        text += indent(f"{step}step = next;\n", "  ") + "}\n" + SYNC
+        return text + "".join(map(self._leave, self._carried()))
 
     @property
     def _divided(self) -> bool:
@@ -157,16 +185,16 @@ class KernelText:
         share, name, kind = self.division.share(buffer), buffer.name, TYPES[buffer.dtype]
         given = self.places.pointer("carried", buffer.index, f"{name}_given", kind)
         place = self._whole_index(buffer, f"item % {share}")
-        text = f"for (int item = unspool::thread(); item < mine * {share}; item += THREADS)\n"
+        text = f"for (int item = unspool::thread_anew(); item < mine * {share}; item += THREADS)\n"
         text += f"  {name}_own[item] = {given}[(int64_t)(first + item / {share}) * {buffer.size} + {place}];\n"
         if buffer in self.division.crossing and self.tiling.near:
-            text += f"for (int item = unspool::thread(); item < mine * {share}; item += THREADS)\n"
+            text += f"for (int item = unspool::thread_anew(); item < mine * {share}; item += THREADS)\n"
             to = f"item / {share} * {near_apart(buffer)} + item % {share}"
             text += f"  {name}_near[{to}] = {kind}({name}_own[item]);\n"
         elif buffer in self.division.crossing:
             most = self.tiling.rows * share
             text += f"for (int begin = 0; begin < mine * {share}; begin += THREADS) {{\n"
-            text += "  const int item = begin + unspool::thread();\n"
+            text += "  const int item = begin + unspool::thread_anew();\n"
             text += f"  const int own = item < {most} ? item : 0;\n"
             to = f"{self.places.words(buffer)} + (chunk.total + first + own / {share}) * {buffer.size}"
             place = self._whole_index(buffer, f"own % {share}")
@@ -178,7 +206,7 @@ class KernelText:
         share, name, kind = self.division.share(buffer), buffer.name, TYPES[buffer.dtype]
         kept = self.places.pointer("kept", buffer.index, f"{name}_kept", kind)
         place = self._whole_index(buffer, f"item % {share}")
-        text = f"for (int item = unspool::thread(); item < mine * {share}; item += THREADS)\n"
+        text = f"for (int item = unspool::thread_anew(); item < mine * {share}; item += THREADS)\n"
         return text + f"  {kept}[(int64_t)(first + item / {share}) * {buffer.size} + {place}] = {name}_own[item];\n"
 
     def _whole_index(self, buffer: Buffer, own: str) -> str:

@@ -1,0 +1,1 @@
+"""Which tiling of a core is the cheapest."""
