@@ -27,6 +27,7 @@ from unspool.engine.emit import registry
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.emitter import chunk_room
 from unspool.engine.emit.cuda.loop.printer import kernel
+from unspool.engine.emit.cuda.loop.printer.meeting import Meeting
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
 from unspool.engine.emit.interpreted import Interpreted
@@ -299,7 +300,7 @@ def test_indices_out_of_range_are_errors() -> None:
 def test_threads_that_do_not_meet_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     own, inputs, state = problem("gru", torch.float32)
     with monkeypatch.context() as patch, emulated(tiling=DIVIDED):
-        patch.setattr(kernel, "meetings", lambda parts: [False] * len(parts))
+        patch.setattr(kernel, "meetings", lambda parts: [Meeting.NONE] * len(parts))
         with pytest.raises(AssertionError, match="are not close"):
             check(own, torch.float32, LENGTHS, inputs, state)
 

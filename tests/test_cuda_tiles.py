@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.cells import LayerNormLSTM
 from tests.comparison import shared
 from tests.emulator import emulated
 from tests.emulator.cells import MAKE
@@ -51,11 +52,14 @@ MEASURED_NEAR = {
 }
 """Blocks that have all units of eight rows, in bfloat16 on an H200."""
 
+MEASURED_NORMS = (4.75, 5.22)
+"""A LayerNorm LSTM of 64 rows and 512 units, 32 of them a block, forward and adjoint: two norms, each in both."""
+
 
 @cache
 def cores(name: str, units: int, dtype: torch.dtype) -> tuple[Core, Core]:
     """The forward core of a cell, and its adjoint."""
-    own: Any = MAKE[name](units).to(dtype)
+    own: Any = (LayerNormLSTM(4, units) if name == "norms" else MAKE[name](units)).to(dtype)
     with emulated(tiling=Tiling(rows=1, warps=1)) as emitter:
         outputs, _ = dynamic_rnn(own, torch.zeros(1, 1, 4, dtype=dtype), dtype=dtype)
         outputs.sum().backward()
@@ -127,6 +131,14 @@ def test_ragged_rows_take_as_long_as_the_team_with_the_most_steps(rows: int, at_
     teams = [sum(each for k, each in enumerate(lengths) if order[k % len(order)] == team) for team in range(at_once)]
     assert turns(Tiling(rows=8), rows, at_once, ragged=True) == pytest.approx(max(teams))
     assert turns(Tiling(rows=8), rows, at_once, ragged=False) == -(-len(lengths) // at_once)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_estimates_count_norms(which: int) -> None:
+    own, time = lower(cores("norms", 512, torch.bfloat16)[which]), MEASURED_NORMS[which]
+    best = tilings(own, 64, H200)[0]
+    assert best.units == Units(512, 32)
+    assert time / 1.35 < estimate(own, best, 64, H200) < time * 1.35
 
 
 def test_units_are_divided_where_tensor_cores_would_take_longer_than_words() -> None:

@@ -21,6 +21,8 @@ from unspool.engine.emit.stages.statements import Product
 
 CROSSING = 0.65
 """Microseconds from posting a word to having it."""
+FOLD = 1.5
+"""Microseconds for a fold over units: lanes meet, then blocks, then lanes again, which wait for the slowest of both."""
 MEGABYTE = 0.22
 """Microseconds for a megabyte that blocks read of each other."""
 TENSOR_TILE = 0.005
@@ -79,7 +81,7 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits, *, rag
     if tiling.near:
         return sum(_near(each, tiling) for each in lowered.products) * times
     crossing = sum(not isinstance(stage, Pass) for stage in lowered.stages)
-    total = CROSSING * crossing
+    total = CROSSING * crossing + FOLD * _folds(lowered, tiling.units.count)
     for each in lowered.products:
         depth, size = each.matrix.shape[0], each.matrix.buffer.dtype.itemsize
         total += MEGABYTE * blocks * min(rows, tiling.rows) * depth * size / (1 << 20)
@@ -92,6 +94,12 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits, *, rag
         total += SUM * tiling.rows * columns(each, tiling) / 32
         total += LOAD * max(0, loads(each, tiling) - MOST_LOADS)
     return total * times
+
+
+def _folds(lowered: Lowered, units: int) -> int:
+    """Loops whose folds go over units, so that blocks post what they have folded."""
+    loops = (loop for stage in lowered.stages if isinstance(stage, Pass) for loop in stage.loops)
+    return sum(loop.kept is not None and loop.domain[-1:] == (units,) for loop in loops)
 
 
 def _near(product: Product, tiling: Tiling) -> float:

@@ -13,8 +13,8 @@ from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.printer.alone import AloneText
 from unspool.engine.emit.cuda.loop.printer.early import Early
 from unspool.engine.emit.cuda.loop.printer.folding import FoldText, followed
-from unspool.engine.emit.cuda.loop.printer.loops import LoopText
-from unspool.engine.emit.cuda.loop.printer.meeting import Touch, meetings
+from unspool.engine.emit.cuda.loop.printer.loops import LANES, LoopText
+from unspool.engine.emit.cuda.loop.printer.meeting import Meeting, Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, near_apart
 from unspool.engine.emit.cuda.loop.printer.products import ProductText
 from unspool.engine.emit.cuda.loop.printer.vectors import VectorText, vector_width
@@ -28,6 +28,8 @@ from unspool.engine.emit.text.spelling import TYPES
 NATIVE = Path(__file__).parents[1] / "native"
 NATIVES = ("halves.h", "vectors.h", "steps.h", "folds.h", "products.h", "near.h", "convolutions.h")
 SYNC = "unspool::sync_block();\n"
+MEET = {Meeting.NONE: "", Meeting.WARP: "unspool::sync_warp();\n", Meeting.BLOCK: SYNC}
+ROW = "the warp with the number of the row"
 NEAR_BYTES = 40 << 20
 """What a chunk may take so that it stays in a device's cache meanwhile."""
 
@@ -236,7 +238,7 @@ class KernelText:
                         text += f"{next_step}if (k + 1 < steps.end) {{\n{self._ahead(printer.early)}}}\n"
                         next_step = ""
                     parts.append(text)
-                    touches.append([each for one in (loop, after) if one is not None for each in self._touched(one)])
+                    touches.append([*self._touched(loop, after)])
             else:
                 products = "".join(map(self._product_text.text, stage))
                 parts.append(products + next_step + moves if self.tiling.near else next_step + products)
@@ -245,7 +247,7 @@ class KernelText:
                 next_step = moves = ""
         meet = meetings(touches)
         now = "".join(self._product_text.now(each) for each in self.products) if self._divided else ""
-        text = now + "".join((SYNC if sync else "") + part for part, sync in zip(parts, meet, strict=True))
+        text = now + "".join(MEET[meeting] + part for part, meeting in zip(parts, meet, strict=True))
         return early, readers, text + next_step
 
     def _ahead(self, early: Early) -> str:
@@ -260,29 +262,41 @@ class KernelText:
             return FoldText(self.places, loop, number, after)
         return (VectorText if self.widths[loop] > 1 else LoopText)(self.places, loop, number)
 
-    def _touched(self, loop: Loop) -> Iterator[Touch]:
-        mapped = self.division.mapped[loop]
-        by_element = all(isinstance(each, Compute) for each in loop.statements)
+    def _touched(self, loop: Loop, after: Loop | None) -> Iterator[Touch]:
+        has_warps = self._has_warps(loop)
+        by_element = has_warps or all(isinstance(each, Compute) for each in loop.statements)
+        dims, warp = self.division.mapped[loop].dims if by_element else None, ROW if has_warps else None
         for ref in self.division.reads(loop):
-            yield from self._touch(ref, mapped.dims if by_element else None, loop, writes=False)
+            yield from self._touch(ref, dims, warp, loop, writes=False)
             if self.places.ring.has(ref):
                 yield Touch("ring", None, writes=False)
         for each in loop.statements:
-            yield from self._touch(each.target, mapped.dims if by_element else None, loop, writes=True)
+            yield from self._touch(each.target, None if isinstance(each, Reduce) else dims, warp, loop, writes=True)
             if self.tiling.near and each.target.root().buffer in self.division.crossing:
                 yield Touch(f"{each.target.root().buffer.name}_near", None, writes=True)
+        if after is not None:  # a lane goes on with what its warp has folded
+            for ref in (*self.division.reads(after), *(each.target for each in after.statements)):
+                yield from self._touch(ref, None, warp, after, writes=True)
 
-    def _touch(self, ref: Ref, dims: Hashable, loop: Loop, *, writes: bool) -> Iterator[Touch]:
+    def _touch(self, ref: Ref, dims: Hashable, warp: Hashable, loop: Loop, *, writes: bool) -> Iterator[Touch]:
         root, mapped = ref.root(), self.division.mapped[loop]
         if root.buffer.place is Place.PRODUCT and self._divided:
             yield Touch(root.buffer.name, None, writes, turns=True)
         elif root.buffer in self.places.own:
             if dims is None:
-                yield Touch(root.buffer.name, None, writes)
+                yield Touch(root.buffer.name, None, writes, warp=warp)
                 return
             own = self.division.at_hand(ref, mapped)
             if own is not None:
-                yield Touch(root.buffer.name, (mapped, self.widths[loop], own.strides, own.offset), writes)
+                yield Touch(root.buffer.name, (mapped, self.widths[loop], own.strides, own.offset), writes, warp=warp)
+
+    def _has_warps(self, loop: Loop) -> bool:
+        """Whether each row has a warp, and each of the row's units in the block a lane."""
+        units, mapped, tiling = self.tiling.units, self.division.mapped[loop], self.tiling
+        if units is None or units.each != LANES or tiling.rows > tiling.warps or self.widths[loop] > 1:
+            return False
+        alone = any(not isinstance(each, Compute | Reduce) for each in loop.statements)
+        return mapped.dims == (units.count,) and mapped.unit == 0 and not mapped.kept and not alone
 
     def _touched_by(self, product: Product) -> Iterator[Touch]:
         name = product.target.buffer.name

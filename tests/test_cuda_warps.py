@@ -1,0 +1,64 @@
+"""Rows that have a warp to themselves in the CUDA loop emitter: between two folds, no other threads are waited for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.comparison import assert_same, engine_loop, plain_loop, results
+from tests.emulator import Emulated, EmulatedError, emulated
+from tests.emulator.cells import problem
+from tests.test_cuda_tiles import cores
+from unspool.engine.emit.cuda.loop.division import Units
+from unspool.engine.emit.cuda.loop.lowered import lower
+from unspool.engine.emit.cuda.loop.printer import kernel
+from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
+from unspool.engine.emit.cuda.loop.printer.meeting import Meeting
+from unspool.engine.emit.cuda.loop.tiles import Tiling
+
+UNITS = 64
+TILING = Tiling(Units(UNITS, 32), rows=8, warps=8)
+LENGTHS = [4, 0, 3, 1, 4, 2, 4, 4, 3, 1, 2]
+
+
+@pytest.mark.parametrize("warps", [8, 16])
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_step_with_norms_has_all_threads_meet_once(which: int, warps: int) -> None:
+    own = lower(cores("layer norms", UNITS, torch.bfloat16)[which])
+    loop = (
+        KernelText(own, Tiling(TILING.units, 8, warps)).body.partition("for (int k = ")[2].rpartition("step = next")[0]
+    )
+    assert loop.count("unspool::sync_block()") == 1  # behind the product
+    assert loop.count("unspool::sync_warp()") == 2  # behind each norm
+
+
+@pytest.mark.parametrize("tiling", [Tiling(Units(UNITS, 16), 8, 8), Tiling(Units(UNITS, 32), 8, 4)])
+def test_rows_that_share_warps_or_have_several_passes_wait_for_all(tiling: Tiling) -> None:
+    text = KernelText(lower(cores("layer norms", UNITS, torch.bfloat16)[0]), tiling).body
+    assert "sync_warp" not in text
+
+
+@pytest.mark.parametrize("slow", [-1, 0, 3, 9])
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_they_equal_the_plain_loop_whoever_is_slow(lengths: Any, slow: int) -> None:
+    own, inputs, state = problem("layer norms", torch.float32, batch=11, units=UNITS)
+    with emulated(Emulated(seed=5, slow=slow), TILING) as emitter:
+        found = results(engine_loop, own, torch.float32, lengths, inputs, state)
+    assert emitter.emulated.launches == 2
+    assert_same(found, results(plain_loop, own, torch.float32, lengths, inputs, state))
+
+
+def test_warps_that_do_not_meet_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes read what another one of their warp has folded: were they not to meet, some would be too early."""
+    meetings = kernel.meetings
+    own, inputs, state = problem("layer norms", torch.float32, batch=11, units=UNITS)
+    expected = results(plain_loop, own, torch.float32, None, inputs, state)
+
+    def without_warps(parts: Any) -> list[Meeting]:
+        return [Meeting.NONE if each is Meeting.WARP else each for each in meetings(parts)]
+
+    monkeypatch.setattr(kernel, "meetings", without_warps)
+    with emulated(Emulated(seed=5), TILING), pytest.raises((AssertionError, EmulatedError)):
+        assert_same(results(engine_loop, own, torch.float32, None, inputs, state), expected)
