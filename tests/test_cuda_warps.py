@@ -26,10 +26,9 @@ LENGTHS = [4, 0, 3, 1, 4, 2, 4, 4, 3, 1, 2]
 @pytest.mark.parametrize("warps", [8, 16])
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_step_with_norms_has_all_threads_meet_once(which: int, warps: int) -> None:
-    own = lower(cores("layer norms", UNITS, torch.bfloat16)[which])
-    loop = (
-        KernelText(own, Tiling(TILING.units, 8, warps)).body.partition("for (int k = ")[2].rpartition("step = next")[0]
-    )
+    tiling = Tiling(TILING.units, 8, warps, shared_bytes=227 << 10)
+    body = KernelText(lower(cores("layer norms", UNITS, torch.bfloat16)[which]), tiling).body
+    loop = body.partition("for (int k = ")[2].rpartition("step = next")[0]
     assert loop.count("unspool::sync_block()") == 1  # behind the product
     assert loop.count("unspool::sync_warp()") == 2  # behind each norm
 
