@@ -316,3 +316,15 @@ def test_scaled_copies_of_what_a_loop_reads_are_made_there(monkeypatch: pytest.M
     more, larger = crossing()
     assert count < more
     assert size < larger
+
+
+def test_kernels_beside_a_core_leave_registers_to_other_blocks() -> None:
+    own, inputs, state = problem("layer norms", torch.bfloat16, units=512)
+    with emulated(tiling=Tiling(rows=1, warps=1)) as emitted:
+        results(engine_loop, own, torch.bfloat16, None, inputs, state)
+    texts = [KernelText(lower(core), Tiling(None, 8, 8, "memory"), aligned=True) for core in emitted.beside]
+    assert texts
+    for text in texts:
+        registers, stack = used(binary(text, "sm_90"))
+        assert registers * text.threads * 2 <= 1 << 16
+        assert stack <= 64

@@ -51,7 +51,8 @@ def name_sizes(graph: fx.Graph, rows: Node) -> None:
 def use_one_name(graph: fx.Graph) -> None:
     """Calls the same thing by the same name.
 
-    Every view becomes a reshape, which works on any strides, so that copies made for it are not needed.
+    Every view becomes a reshape, which works on any strides, so that copies made for it are not needed; for the same
+    reason a cast says nothing of how its result lies, and two casts of a value are one.
     """
     names: dict[Any, Any] = {
         aten.view.default: aten.reshape.default,
@@ -61,6 +62,8 @@ def use_one_name(graph: fx.Graph) -> None:
     }
     for node in calls(graph, *names):
         node.target = names[node.target]
+    for node in calls(graph, aten._to_copy.default):
+        node.kwargs = {name: each for name, each in node.kwargs.items() if name != "memory_format"}
 
 
 def flatten_concats(graph: fx.Graph) -> None:

@@ -2,7 +2,7 @@
 // Every primitive with "all lanes" in its comment has to be reached by all lanes of a warp together.
 #pragma once
 
-#define UNSPOOL_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, 1)
+#define UNSPOOL_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #define UNSPOOL_DEVICE __device__ __forceinline__
 
 typedef signed char int8_t;

@@ -29,6 +29,8 @@ NATIVE = Path(__file__).parents[1] / "native"
 NATIVES = ("halves.h", "vectors.h", "steps.h", "folds.h", "products.h", "near.h", "convolutions.h")
 SYNC = "unspool::sync_block();\n"
 MEET = {Meeting.NONE: "", Meeting.WARP: "unspool::sync_warp();\n", Meeting.BLOCK: SYNC}
+MOVING, FOLDING = 512, 768
+"""Threads of a multiprocessor, of kernels beside a core, without folds and with them."""
 ROW = "the warp with the number of the row"
 NEAR_BYTES = 40 << 20
 """What a chunk may take so that it stays in a device's cache meanwhile."""
@@ -72,6 +74,18 @@ class KernelText:
         return 32 * self.tiling.warps
 
     @property
+    def _blocks(self) -> int:
+        """How many a multiprocessor has room for at least, which limits the registers of a thread.
+
+        A loop's block has all of them, for its weights. Beside a core, threads wait for memory: the more of them the
+        better, above all with folds, between which a thread has nothing on its way.
+        """
+        if self.lowered.core.carried:
+            return 1
+        folds = any(isinstance(each, Reduce) for loop in self.division.mapped for each in loop.statements)
+        return max(1, (FOLDING if folds else MOVING) // self.threads)
+
+    @property
     def tiles(self) -> int:
         """How many blocks have a row together."""
         return 1 if self.tiling.units is None else self.tiling.units.tiles
@@ -83,7 +97,7 @@ class KernelText:
             device: the primitives, if they are not those of a GPU.
         """
         sizes = f"constexpr int THREADS = {self.threads}, MEMORY = {max(1, len(self.places.given))};\n"
-        sizes += f"typedef {'long' if self.wide else 'int'} Index;\n"
+        sizes += f"constexpr int BLOCKS = {self._blocks};\ntypedef {'long' if self.wide else 'int'} Index;\n"
         first = device or _native("device.h")
         rest = [functions(), *(_native(name) for name in NATIVES)]
         return "\n".join([sizes + first, *rest, self.body]).replace("#pragma once\n", "")
