@@ -35,8 +35,21 @@ def test_a_step_with_norms_has_all_threads_meet_once(which: int, warps: int) -> 
 
 @pytest.mark.parametrize("tiling", [Tiling(Units(UNITS, 16), 8, 8), Tiling(Units(UNITS, 32), 8, 4)])
 def test_rows_that_share_warps_or_have_several_passes_wait_for_all(tiling: Tiling) -> None:
-    text = KernelText(lower(cores("layer norms", UNITS, torch.bfloat16)[0]), tiling).body
-    assert "sync_warp" not in text
+    body = KernelText(lower(cores("layer norms", UNITS, torch.bfloat16)[0]), tiling).body
+    loop = body.partition("for (int k = ")[2].rpartition("step = next")[0]
+    assert loop.count("unspool::sync_block()") == 3
+
+
+def test_lanes_without_a_unit_have_read_before_others_write() -> None:
+    """They take part in folds with what another lane has, which then stores the next step's in its place."""
+    tiling = Tiling(Units(UNITS, 16), 8, 8)
+    body = KernelText(lower(cores("layer norms", UNITS, torch.bfloat16)[0]), tiling).body
+    loop = body.partition("for (int k = ")[2].rpartition("step = next")[0]
+    stores = [
+        block.partition("sync_warp();")[2] for block in loop.split("for (int pass = 0;") if "sync_warp();" in block
+    ]
+    assert stores
+    assert all("const " not in each.partition("}")[0] for each in stores)  # nothing is read behind
 
 
 @pytest.mark.parametrize("slow", [-1, 0, 3, 9])

@@ -68,6 +68,8 @@ class FoldText(LoopText):
     def text(self) -> str:
         """The loop and what is in it."""
         body, stores = "".join(self._lines()), self._stored()
+        if stores and self._terms % self._lanes:  # lanes without a term have read another's
+            stores = f"unspool::sync_warp();\n{stores}"
         starts = "".join(map(variables_of_fold, self._folds))
         ends, found = self._ends()
         inside = self.mapped.unit is not None and self.mapped.unit >= self.mapped.kept
