@@ -74,3 +74,17 @@ def test_warps_that_do_not_meet_are_found(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(kernel, "meetings", without_warps)
     with emulated(Emulated(seed=5), TILING), pytest.raises((AssertionError, EmulatedError)):
         assert_same(results(engine_loop, own, torch.float32, None, inputs, state), expected)
+
+
+def test_warps_without_an_element_leave_a_loop_in_which_others_wait() -> None:
+    """64 elements of 256 threads: six warps would read, and wait for, what is another's."""
+    few, many = (Tiling(Units(32, 8), 8, warps) for warps in (2, 8))
+    found: list[dict[str, Any]] = []
+    for tiling in (few, many):
+        own, inputs, state = problem("lstm", torch.bfloat16, batch=5, units=32)
+        with emulated(tiling=tiling) as emitter:
+            found.append(results(engine_loop, own, torch.bfloat16, [4, 0, 3, 1, 2], inputs, state))
+        assert emitter.emulated.launches == 2
+    assert "warp * 32 >= step.rows * 8) break;" in KernelText(lower(emitter.cores[0]), many).body
+    for key, value in found[0].items():  # terms are added in another order
+        torch.testing.assert_close(found[1][key], value, rtol=2**-7, atol=2**-7 * value.abs().max().item())

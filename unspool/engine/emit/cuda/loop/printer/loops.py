@@ -85,13 +85,14 @@ class LoopText:
         count = math.prod(self.share)
         pointers = "".join(self.pointers.values())
         if self._turns:
-            head = f"#pragma unroll\nfor (int turn = 0; turn < {self._turns}; turn++) {{\n"
-            own = "const int item = turn * THREADS + unspool::thread();\n"
+            head, begin = f"#pragma unroll\nfor (int turn = 0; turn < {self._turns}; turn++) {{\n", "turn * THREADS"
         else:
-            head = f"for (int begin = 0; begin < step.rows * {count}; begin += THREADS) {{\n"
-            own = "const int item = begin + unspool::thread();\n"
+            head, begin = f"for (int begin = 0; begin < step.rows * {count}; begin += THREADS) {{\n", "begin"
+        own = f"const int item = {begin} + unspool::thread();\n"
         if self._meets:
             most = self.places.tiling.rows * count
+            if self.places.division.units is not None:  # a whole warp without an element: it would read another's
+                own = f"if ({begin} + warp * {LANES} >= step.rows * {count}) break;\n{own}"
             own += f"const bool there = item < step.rows * {count};\n"
             own += f"const int own = item < {most} ? item : 0, r = own / {count}, row = there ? r : 0;\n"
             own += index_lines(self.share, f"own % {count}")
