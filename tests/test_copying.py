@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.seen_operations import SeenOperations
 from unspool.engine.memory.copying import LARGE, copies, copy_all
-
-
-class Operations(TorchDispatchMode):
-    """The names of all operations, in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))
 
 
 def numbered(size: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -30,7 +16,7 @@ def numbered(size: int, dtype: torch.dtype = torch.float32) -> Tensor:
 def copied(given: list[Tensor], own: list[Tensor] | None = None) -> list[str]:
     """The operations that copying them takes."""
     own = [torch.zeros_like(each) for each in given] if own is None else own
-    with Operations() as seen:
+    with SeenOperations() as seen:
         copy_all(own, given)
     assert all(torch.equal(one, other) for one, other in zip(own, given, strict=True))
     return seen.names

@@ -15,6 +15,7 @@ from tests.comparison import assert_same, loss_of, plain_loop, results, shared
 from tests.emitting import interpreter
 from tests.emulator import emulated
 from tests.emulator.cells import UNITS, problem
+from tests.seen_operations import SeenOperations
 from tests.user_cells import RANDOM, USER_CELLS
 from unspool import Checkpoint, Keep, LSTMCell, OutputProjectionWrapper, Recompute, cell, dynamic_rnn, tracers
 from unspool.engine import run
@@ -74,18 +75,6 @@ class Counted(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += func.overloadpacket.__name__ not in self.FREE
-        return func(*args, **(kwargs or {}))
-
-
-class Seen(TorchDispatchMode):
-    """The names of operations."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(func.overloadpacket.__name__)
         return func(*args, **(kwargs or {}))
 
 
@@ -286,7 +275,7 @@ def test_lengths_cost_few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_kept_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracers, "DeviceContext", (tracers.DeviceContext, Seen))
+    monkeypatch.setattr(tracers, "DeviceContext", (tracers.DeviceContext, SeenOperations))
     own, inputs, state = problem("lstm", torch.float32, batch=16)  # values begin where they may lie side by side
 
     def run_it() -> None:
@@ -294,7 +283,7 @@ def test_what_is_kept_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with emulated(tiling=DIVIDED):
         run_it()  # planned, and compiled
-        with Seen() as seen:
+        with SeenOperations() as seen:
             run_it()
     assert not {"clone", "copy_"} & {*seen.names}
 
