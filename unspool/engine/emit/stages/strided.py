@@ -119,8 +119,9 @@ class Ref:
 
     def same_elements(self, other: Ref) -> bool:
         """Whether a loop over both meets the same elements at the same time."""
-        mine, theirs = self.root().squeezed, other.root().squeezed
-        return mine == theirs
+        mine, theirs = self.root(), other.root()
+        same = mine.buffer is theirs.buffer and mine.offset == theirs.offset
+        return same and mine.squeezed == theirs.squeezed
 
     def narrow(self, dim: int, start: int, length: int, step: int = 1) -> Ref:
         """`length` entries of a dimension, from `start`; a negative step goes back from there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeGuard
@@ -10,7 +11,7 @@ from typing import TypeGuard
 import torch
 
 from unspool.engine.emit.stages.statements import Compute, Statement
-from unspool.engine.emit.stages.strided import Place, Ref
+from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 
 MOST_PARTS = 8
 """Of a value: a loop has a line for each."""
@@ -27,23 +28,45 @@ def in_parts(statements: Sequence[Statement], stores: Stores, new: New) -> list[
     of gates' gradients.
     """
     before: list[Statement] = []
-    found = list(statements)
+    found, uses = list(statements), Uses(statements)
     while len(found) > len(before):  # what is computed in parts lets what it is computed from be in parts, or what is
         before = found
         for each in filter(_is_vector, reversed(before)):
-            size = _size_read(each, found, stores) if each in found else None
+            size = _size_read(each, uses, stores) if each in uses else None
             if size is not None:
                 own = each.target.buffer
                 parts = [new(own.name, own.dtype, (size,)) for _ in parts_of(each.target, size)]
                 found = [made for other in found for made in _parted(other, each, parts)]
+                uses = Uses(found)
         for each in filter(_is_vector, before):
-            size = _size_made(each, found) if each in found else None
+            size = _size_made(each, uses) if each in uses else None
             if size is not None:
                 found = [made for other in found for made in _parted(other, each, parts_of(each.target, size))]
-    return [made for each in found for made in _emitted_in_parts(each, found)]
+                uses = Uses(found)
+    return [made for each in found for made in _emitted_in_parts(each, uses)]
 
 
-def _emitted_in_parts(each: Statement, statements: Sequence[Statement]) -> Iterator[Statement]:
+class Uses:
+    """Who makes a buffer's elements, and who reads them.
+
+    Args:
+        statements: all of them.
+    """
+
+    def __init__(self, statements: Sequence[Statement]) -> None:
+        self._statements = set(statements)
+        self.makers = defaultdict[Buffer, list[Statement]](list)
+        self.readers = defaultdict[Buffer, list[Statement]](list)
+        for each in statements:
+            self.makers[each.target.root().buffer].append(each)
+            for buffer in dict.fromkeys(ref.root().buffer for ref in each.reads()):
+                self.readers[buffer].append(each)
+
+    def __contains__(self, each: Statement) -> bool:
+        return each in self._statements
+
+
+def _emitted_in_parts(each: Statement, uses: Uses) -> Iterator[Statement]:
     """A product that is emitted goes by the parts in which others read it."""
     if not isinstance(each, Compute) or each.target.buffer.place is not Place.EMITTED or len(each.arguments) != 1:
         yield each
@@ -51,7 +74,7 @@ def _emitted_in_parts(each: Statement, statements: Sequence[Statement]) -> Itera
     ((ref, dtype),) = each.arguments
     own, size = ref.root(), each.target.size
     if own.buffer.place is Place.PRODUCT and own.is_whole and each.target.is_contiguous:
-        read = [ref.root() for other in statements if other is not each for ref in other.reads()]
+        read = [ref.root() for other in uses.readers[own.buffer] if other is not each for ref in other.reads()]
         sizes = {ref.size for ref in read if ref.buffer is own.buffer and not ref.offset % ref.size}
         size = sizes.pop() if len(sizes) == 1 else size
     if 1 < size < own.size <= MOST_PARTS * size and own.size % size == 0:
@@ -90,30 +113,29 @@ def _is_vector(each: Statement) -> TypeGuard[Compute]:
     return isinstance(each, Compute) and each.target.is_whole and scratch and not each.adds
 
 
-def _size_read(each: Compute, statements: Sequence[Statement], stores: Stores) -> int | None:
+def _size_read(each: Compute, uses: Uses, stores: Stores) -> int | None:
     """How many elements the parts have in which others read a value; None if somebody reads it otherwise."""
     buffer, size = each.target.buffer, each.target.size
+    if any(other is not each for other in uses.makers[buffer]):
+        return None
     reads: list[Ref] = []
-    for other in statements:
-        if other is not each and other.target.root().buffer is buffer:
-            return None
-        own = [ref.root() for ref in other.reads() if ref.root().buffer is buffer]
-        if own and not isinstance(other, Compute):
+    for other in uses.readers[buffer]:
+        if not isinstance(other, Compute):
             return None
         if not _is_emitted(other, each.target):
-            reads += own
+            reads += [ref.root() for ref in other.reads() if ref.root().buffer is buffer]
     if any(not ref.is_contiguous for ref in reads) or any(ref.root().buffer is buffer for _, ref in stores):
         return None
     size = math.gcd(size, *(number for ref in reads for number in (ref.offset, ref.size)))
     return size if all(ref.size == size for ref in reads) and _can_be_parted(each, size) else None
 
 
-def _size_made(each: Compute, statements: Sequence[Statement]) -> int | None:
+def _size_made(each: Compute, uses: Uses) -> int | None:
     """How many elements the parts have in which some value is made that another is computed from; None if in one."""
     sizes: set[int] = set()
     for ref, _ in each.arguments:
         own = ref.root()
-        makers = [other.target.root() for other in statements if other.target.root().buffer is own.buffer]
+        makers = [other.target.root() for other in uses.makers[own.buffer]]
         if own.buffer.place is Place.SCRATCH and own.is_whole and len(makers) > 1:
             if not all(maker.is_contiguous and maker.offset % maker.size == 0 for maker in makers):
                 return None
@@ -139,6 +161,9 @@ def _is_emitted(each: Statement, value: Ref) -> bool:
 def _parted(other: Statement, each: Compute, parts: Sequence[Ref]) -> Iterator[Statement]:
     """What a statement is once the target of `each` is computed, and emitted, in parts."""
     whole, size = each.target.buffer, parts[0].size
+    if other is not each and not any(ref.root().buffer is whole for ref in other.reads()):
+        yield other
+        return
 
     def read(ref: Ref) -> Ref:
         own = ref.root()
