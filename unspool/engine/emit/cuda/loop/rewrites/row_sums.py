@@ -94,7 +94,8 @@ class RowSums:
         """What the core returns, of what the one that carries them does."""
         carried, emitted = results
         pairs = zip(carried[self._carried :], self._totals, strict=True)
-        found = [*emitted, *(own.sum(0).to(like.dtype).view(like.shape) for own, like in pairs)]
+        sums = [own.sum(0, keepdim=len(like.shape) == own.dim()).to(like.dtype) for own, like in pairs]
+        found = [*emitted, *sums]
         return carried[: self._carried], [found[k] for k in self._order]
 
 
