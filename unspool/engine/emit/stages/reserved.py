@@ -7,4 +7,5 @@ RESERVED = {
     *("chunk", "worker", "rows", "row", "start", "time", "k", "q", "unspool", "std", "steps", "xor", "begin"),
     *("tile", "first", "mine", "memory", "scratch", "step", "next", "turn", "item", "own", "r", "unit", "there"),
     *("here", "lane", "at", "term", "other", "from", "found", "sum", "so_far", "place", "how", "core", "i"),
+    *("warp", "team", "nth", "far", "slot", "pass", "copies"),
 }
