@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.comparison import assert_same, loss_of, plain_loop, results, shared
+from tests.comparison import assert_same, loss_of, plain_loop, results, shared, wanting_gradients
 from tests.emitting import interpreter
 from tests.emulator import emulated
 from tests.emulator.cells import UNITS, problem
 from tests.seen_operations import SeenOperations
 from tests.user_cells import RANDOM, USER_CELLS
-from unspool import Checkpoint, Keep, LSTMCell, OutputProjectionWrapper, Recompute, cell, dynamic_rnn, tracers
+from unspool import Checkpoint, Keep, LSTMCell, OutputProjectionWrapper, Recompute, RNNCell, cell, dynamic_rnn, tracers
 from unspool.engine import run
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.tiles import Tiling
@@ -338,3 +338,36 @@ def test_gradients_of_gradients_may_wait() -> None:
         expected = second()
     with emulated(tiling=DIVIDED):
         torch.testing.assert_close(second(), expected)
+
+
+class LooksUp(RNNCell):
+    """A row of a table, by an index that is an input or a state."""
+
+    def __init__(self, *, of_state: bool) -> None:
+        super().__init__()
+        self.state_size, self.output_size = (torch.Size([4]), torch.Size([])), 4
+        self.of_state = of_state
+        self.table = nn.Parameter(torch.linspace(-1.0, 1.0, 28).double().view(7, 4))
+        self.weight = nn.Parameter(torch.eye(4).double() / 2)
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        h, place = state
+        h = torch.tanh(h @ self.weight + self.table[place if self.of_state else x])
+        return h, (h, (place + 1) % 7)
+
+
+@pytest.mark.parametrize("of_state", [False, True])
+@pytest.mark.parametrize("lengths", [[1, 1, 1], [0, 0, 0], [5, 0, 2]])
+@pytest.mark.parametrize("memory", [Keep(), Recompute(), Checkpoint(every=2)])
+def test_indices_of_rows_that_have_ended_are_in_range(lengths: list[int], memory: Any, of_state: bool) -> None:
+    """Also in chunks in which nobody runs, where torch would stop a GPU for an index from nowhere."""
+    own = LooksUp(of_state=of_state)
+    inputs = torch.full((3, 5), -100)  # as padding often is
+    for row, length in enumerate(lengths):
+        inputs[row, :length] = torch.arange(length) % 7
+    first = wanting_gradients((torch.randn(3, 4).double(), torch.tensor([0, 3, 6])))
+    expected = results(plain_loop, own, torch.float64, lengths, inputs, first)
+    loop = by_lengths(parallel_iterations=2, memory=memory)
+    with emulated(tiling=WHOLE) as emitter:
+        assert_same(results(loop, own, torch.float64, lengths, inputs, first), expected)
+    assert emitter.cores

@@ -85,7 +85,7 @@ class Backward:
                 new, values = bound.run(known, running, steps)
                 owned = False
                 carried = beside(new, carried) if layout.sorted else new
-                self._adjoint.add_sums(sums, values, partial(layout.summed, start=begin))
+                self._adjoint.add_sums(sums, values, partial(layout.if_any_runs, start=begin))
                 zero = {node for node in self._d_inputs if bound.is_zero(node, steps)}
                 self._collect(values, places, zero, begin, end)
                 del residuals, known, values  # their memory is the next chunk's
@@ -113,13 +113,15 @@ class Backward:
         """What the adjoint of some steps starts from."""
         layout, traced = self._call.layout, self._call.plan.trace
         known = dict(residuals)  # rows that have ended were lent others' values
+        needs = self._call.adjoint_needs
         for node, leaf in zip(traced.inputs, self._operands.inputs, strict=True):
-            known[node] = layout.take(leaf, begin, end)
+            own = layout.take(leaf, begin, end)
+            known[node] = layout.if_any_runs(own, begin) if node in needs.lent else own
         for node, number in self._schedule.from_outputs.items():
             known[node] = layout.previous(self._outputs[number], self._first[node], begin, end)
-        rows, finite = layout.counts_of(begin, end).total, self._call.adjoint_needs.finite
+        rows = layout.counts_of(begin, end).total
         for node, d in zip(traced.d_outputs, self._d_outputs, strict=True):
-            take = layout.take_gradient if node in finite else layout.take
+            take = layout.take_gradient if node in needs.finite else layout.take
             known[node] = _no_rows(node, rows) if d is None else take(d, begin, end)
         return known
 

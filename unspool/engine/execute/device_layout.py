@@ -114,9 +114,9 @@ class DeviceLayout(Layout):
 
         return self._once("lent", start, stop, found)
 
-    def summed(self, total: Tensor, start: int) -> Tensor:
-        """Zero if even the longest row has ended: then nobody could lend anything."""
-        return torch.where(self._alive[start, 0], total, self._zero(total.dtype))
+    def if_any_runs(self, values: Tensor, start: int) -> Tensor:
+        """Zeros if even the longest row has ended: then nobody could lend anything."""
+        return torch.where(self._alive[start, 0], values, self._zero(values.dtype))
 
     def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor, *, zero: bool = False) -> None:
         """Writes the rows that run, and zeros for the others."""

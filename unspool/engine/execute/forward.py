@@ -53,6 +53,8 @@ def forward_chunk(
     layout, traced, in_place = call.layout, call.plan.trace, call.schedule.in_place
     counts = layout.counts_of(*steps)
     known = {node: layout.take(leaf, *steps) for node, leaf in zip(traced.inputs, operands.inputs, strict=True)}
+    for node in bound.parts.needs.lent.intersection(known):  # an index, say, which has to be in range
+        known[node] = layout.if_any_runs(known[node], steps[0])
     places: Values = {}
     if outputs is not None:
         places = call.places({node: outputs[k] for node, k in in_place.items()}, *steps)

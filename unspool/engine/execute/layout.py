@@ -152,9 +152,9 @@ class Layout:
         """For each row of some steps, the one of them whose values it has, if there are any that do not run."""
         return None
 
-    def summed(self, total: Tensor, start: int) -> Tensor:
-        """A sum over the rows of the steps from `start` on; zero if none of them runs."""
-        return total
+    def if_any_runs(self, values: Tensor, start: int) -> Tensor:
+        """What is read, or summed, of the rows of the steps from `start` on; zeros if none of them runs."""
+        return values
 
     def put(self, leaf: Tensor, start: int, stop: int, rows: Tensor, *, zero: bool = False) -> None:
         """Writes what `take` would read; `leaf` is contiguous. `zero` says that rows that do not run are zero."""

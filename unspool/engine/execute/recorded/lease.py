@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Gradients = Sequence[Tensor | None]
 
-_keeps_graph: Callable[[], bool] = cast(Any, torch)._C._autograd._get_current_graph_task_keep_graph
+_autograd = cast(Any, torch)._C._autograd
+_keeps_graph: Callable[[], bool] = getattr(_autograd, "_get_current_graph_task_keep_graph", lambda: True)
 """Whether what autograd has saved stays after the backward pass that runs now; to ask it afterwards takes longer."""
 
 

@@ -37,8 +37,9 @@ class Space:
                 together = chunk.reverse and size % aligned == 0  # forward, some are kept, and others not
                 alone = -1 if together else number
                 zeros.setdefault((like.shape, like.dtype, like.times, alone), []).append(number)
-            else:
-                found[number] = torch.empty((rows * like.times, *like.shape), dtype=like.dtype, device=device)
+            else:  # where nobody runs, nobody lends anything: zeros, since an index may be computed of it
+                make = torch.zeros if padding is Padding.LENT else torch.empty
+                found[number] = make((rows * like.times, *like.shape), dtype=like.dtype, device=device)
         for (shape, dtype, times, _), numbers in zeros.items():
             whole = torch.zeros((len(numbers), rows * times, *shape), dtype=dtype, device=device)
             found.update(zip(numbers, whole.unbind(), strict=True))

@@ -28,7 +28,10 @@ def followed(places: Places, loops: Sequence[Loop]) -> Iterator[tuple[Loop, Loop
 
 
 def _goes_on(places: Places, loop: Loop, after: Loop) -> bool:
-    """Whether a loop is about nothing but what the one before has folded of each row."""
+    """Whether a loop is about nothing but what the one before has folded of each row.
+
+    What it writes, nobody may read in the loop before: of several folds of a row, one would go on before others begin.
+    """
     if not any(isinstance(each, Reduce) for each in loop.statements) or loop.is_alone:
         return False
     mapped, other = places.division.mapped[loop], places.division.mapped[after]
@@ -36,6 +39,9 @@ def _goes_on(places: Places, loop: Loop, after: Loop) -> bool:
     if not own or other.unit is not None or other.dims != mapped.dims[: mapped.kept]:
         return False
     if mapped.unit is not None and mapped.unit < mapped.kept:
+        return False
+    written = {each.target.root().buffer for each in after.statements}
+    if any(ref.root().buffer in written for ref in places.division.reads(loop)):
         return False
     folded = [each.target for each in loop.statements if isinstance(each, Reduce)]
     made = [*folded, *(each.target for each in after.statements)]
@@ -68,7 +74,7 @@ class FoldText(LoopText):
     def text(self) -> str:
         """The loop and what is in it."""
         body, stores = "".join(self._lines()), self._stored()
-        if stores and self._terms % self._lanes:  # lanes without a term have read another's
+        if stores and (self._terms % self._lanes or self._lanes < LANES):  # lanes without a term have read another's
             stores = f"unspool::sync_warp();\n{stores}"
         starts = "".join(map(variables_of_fold, self._folds))
         ends, found = self._ends()

@@ -289,8 +289,10 @@ class KernelText:
             if self.tiling.near and each.target.root().buffer in self.division.crossing:
                 yield Touch(f"{each.target.root().buffer.name}_near", None, writes=True)
         if after is not None:  # a lane goes on with what its warp has folded
-            for ref in (*self.division.reads(after), *(each.target for each in after.statements)):
-                yield from self._touch(ref, None, warp, after, writes=True)
+            for ref in self.division.reads(after):
+                yield from self._touch(ref, None, warp, after, writes=False)
+            for each in after.statements:
+                yield from self._touch(each.target, None, warp, after, writes=True)
 
     def _touch(self, ref: Ref, dims: Hashable, warp: Hashable, loop: Loop, *, writes: bool) -> Iterator[Touch]:
         root, mapped = ref.root(), self.division.mapped[loop]

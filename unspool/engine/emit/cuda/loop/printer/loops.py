@@ -59,6 +59,8 @@ class LoopText:
         self.early = Early(places, number)
         self._totals: list[tuple[Ref, str]] = []
         """Elements of products that have been added up, each with its variable."""
+        self._words: dict[str, str] = {}
+        """What is waited for, each with its variable."""
         self._needed: list[str] = []
         """Lines that a statement needs before it."""
         self._posts: dict[Buffer, dict[int, str]] = {}
@@ -130,7 +132,7 @@ class LoopText:
 
     def lines(self) -> str:
         """What is in the loop, for an element that there is."""
-        return ("".join(self._lines()) + self._stored()).replace("if (there) ", "")
+        return ("".join(self._lines()) + self._stored()).replace("if (there) ", "").replace("if (there && ", "if (")
 
     def _lines(self) -> Iterator[str]:
         source = ""
@@ -205,8 +207,15 @@ class LoopText:
             name = f"{root.name}_from"
             self.pointers[name] = f"const Index {name} = {slot} * {root.size};\n"
             place = f"{self.places.words(root)} + ({name} + {self._everywhere(ref)})"
-            return f'unspool::posted({place}, chunk, "{root.name}")'
+            return self._waited_for(f'unspool::posted({place}, chunk, "{root.name}")', root)
         return loaded(self.element(root, own), root.dtype)
+
+    def _waited_for(self, text: str, buffer: Buffer) -> str:
+        """A word in a variable, once for all who read it: all lanes wait together, whoever has something to write."""
+        if text not in self._words:
+            self._words[text] = f"{buffer.name}_word{len(self._words)}"
+            self._needed.append(f"const auto {self._words[text]} = {text};\n")
+        return self._words[text]
 
     def _total(self, ref: Ref) -> str:
         """An element of a product: the sums of all warps, and what is added to them, once for all who read it."""

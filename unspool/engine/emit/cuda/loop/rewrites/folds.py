@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unspool.engine.emit.cuda.loop.rewrites.parts import MOST_PARTS, New, parts_of
+from unspool.engine.emit.cuda.loop.rewrites.parts import MOST_PARTS, New, Uses, parts_of
 from unspool.engine.emit.stages.statements import Compute, Reduce, Statement
 from unspool.engine.emit.stages.strided import Buffer, Ref
 
 
 def folds_in_parts(statements: Sequence[Statement], new: New) -> list[Statement]:
     """The same, but sums over what is computed in parts add up parts first, element by element."""
-    found: list[Statement] = []
+    found, uses = list[Statement](), Uses(statements)
     for each in statements:
-        size = _size(each.argument, statements) if isinstance(each, Reduce) and _is_of_a_row(each) else None
+        size = _size(each.argument, uses) if isinstance(each, Reduce) and _is_of_a_row(each) else None
         if not isinstance(each, Reduce) or size is None:
             found.append(each)
             continue
@@ -34,15 +34,15 @@ def _is_of_a_row(each: Reduce) -> bool:
     return each.fold == "sum" and each.target.size == 1 and each.argument.root().is_whole
 
 
-def _size(ref: Ref, statements: Sequence[Statement]) -> int | None:
+def _size(ref: Ref, uses: Uses) -> int | None:
     """How many elements the parts have in which a value, or what it is computed from, is made or read; None if none."""
     seen, waiting, sizes = set[Buffer](), [ref.root().buffer], set[int]()
     while waiting:
         buffer = waiting.pop()
         seen.add(buffer)
-        makers = [each for each in statements if each.target.root().buffer is buffer]
+        makers = uses.makers[buffer]
         own = [each.target.root() for each in makers]
-        own += [read.root() for each in statements if isinstance(each, Compute) for read in each.reads()]
+        own += [read.root() for each in uses.readers[buffer] if isinstance(each, Compute) for read in each.reads()]
         parts = [each for each in own if each.buffer is buffer and each.size < buffer.size]
         if any(not each.is_contiguous or each.offset % each.size for each in parts):
             return None
