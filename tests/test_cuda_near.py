@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.comparison import engine_loop, plain_loop, results, wanting_gradients
@@ -70,6 +70,7 @@ def test_warps_have_columns_of_their_own_or_other_terms_of_the_same(name: str, w
         torch.testing.assert_close(found[key], value, rtol=2**-7, atol=2**-7 * value.abs().max().item())
 
 
+@settings(deadline=None)  # the first example compiles
 @given(st.integers(0, 1000))
 def test_results_are_the_same_bits_in_whatever_order_threads_run(seed: int) -> None:
     first, again = (found_by(near("gru", 2), "gru", torch.bfloat16, each) for each in (0, seed))

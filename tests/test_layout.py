@@ -269,7 +269,7 @@ def test_a_device_puts_zeros_where_no_row_runs(
     layout.put(leaf.fill_(-1), start, stop, zeros, zero=True)
     assert torch.equal(leaf[start:stop], expected[start:stop])
     total = numbered((2,)) + 1
-    assert torch.equal(layout.summed(total, start), total if max(lengths) > start else torch.zeros_like(total))
+    assert torch.equal(layout.if_any_runs(total, start), total if max(lengths) > start else torch.zeros_like(total))
     states = numbered((len(lengths), *features))
     assert torch.equal(layout.unsort(layout.sort(states)), states)
 

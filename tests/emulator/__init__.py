@@ -22,6 +22,7 @@ from unspool.engine.emit.cuda.loop.emitter import CudaLoops
 from unspool.engine.emit.cuda.loop.printer import kernel
 from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling
+from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.protocol import CoreLoop, Emitted, Recorder
 from unspool.engine.ir.core import Core
 from unspool.engine.partition.split import Split
@@ -93,7 +94,10 @@ class Emulated:
 
     def compile(self, text: kernel.KernelText) -> Build:
         build = Build.of(text.text(_primitives()) + ENTRY.replace("NAME", text.name))
-        build.library()
+        try:
+            build.library()
+        except CannotEmitError as error:  # or another emitter would run the core, and nobody would notice
+            raise EmulatedError(str(error)) from error
         return build
 
     def resident(self, kernel: Build, threads: int, shared_bytes: int) -> int:
