@@ -5,7 +5,7 @@ A scaled copy of a streamed value, beside the value itself, is written and read 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from torch import fx
 
@@ -32,25 +32,34 @@ def lowered(node: fx.Node, labels: dict[fx.Node, Label]) -> Sequence[Instruction
     return lower_part(Part((node,), tuple(node.all_input_nodes), (node,)), labels).instructions
 
 
-def _at_hand(split: Split, part: Part, labels: dict[fx.Node, Label]) -> set[fx.Node]:
-    """What *before* need not compute for that part."""
-    users = {*part.nodes}
-    found: set[fx.Node] = set()
-    for node in reversed(split.before.nodes):
-        alone = node not in split.wanted and is_pointwise(node.target) and users.issuperset(node.users)
-        if alone and all(map(has_form, lowered(node, labels))):
+def only_for(users: Collection[fx.Node], nodes: Sequence[fx.Node], labels: dict[fx.Node, Label]) -> set[fx.Node]:
+    """Those that compute element by element, in a form that loops have, what nobody but these users needs."""
+    within, found = {*users}, set[fx.Node]()
+    for node in reversed(nodes):
+        if is_pointwise(node.target) and within.issuperset(node.users) and all(map(has_form, lowered(node, labels))):
+            within.add(node)
             found.add(node)
-            users.add(node)
-    read, left = {*part.inputs}, set[fx.Node]()
-    while left != found:  # what needs something else stays, with what needs that, unless the part reads it already
-        left = set(found)
-        users = {*part.nodes, *left}
-        for node in left:
-            known = all(_is_known(each, read, left, labels) for each in node.all_input_nodes)
-            if not known or not users.issuperset(node.users):
-                found.discard(node)
     return found
 
 
-def _is_known(node: fx.Node, read: set[fx.Node], moved: set[fx.Node], labels: dict[fx.Node, Label]) -> bool:
-    return node in read or node in moved or labels.get(node) == SHARED
+def computable(
+    nodes: Collection[fx.Node], users: Collection[fx.Node], is_known: Callable[[fx.Node], bool]
+) -> set[fx.Node]:
+    """Those that need nothing but what is known or each other, and that nobody reads but these users or each other."""
+    found, left = {*nodes}, set[fx.Node]()
+    while left != found:
+        left = found
+        within = {*users, *left}
+        found = {
+            node
+            for node in left
+            if within.issuperset(node.users) and all(each in left or is_known(each) for each in node.all_input_nodes)
+        }
+    return found
+
+
+def _at_hand(split: Split, part: Part, labels: dict[fx.Node, Label]) -> set[fx.Node]:
+    """What *before* need not compute for that part: whatever else the part reads, it reads anyway."""
+    read = {*part.inputs}
+    found = only_for(part.nodes, split.before.nodes, labels)
+    return computable(found, part.nodes, lambda node: node in read or labels.get(node) == SHARED)

@@ -11,13 +11,12 @@ from dataclasses import replace
 import torch
 from torch import fx
 
-from unspool.engine.emit.cuda.loop.rewrites.at_hand import lowered
+from unspool.engine.emit.cuda.loop.rewrites.at_hand import computable, lowered, only_for
 from unspool.engine.emit.protocol import Chunk, Results
 from unspool.engine.emit.stages.dtypes import computed
-from unspool.engine.emit.stages.lowering import has_form, is_row_sum
+from unspool.engine.emit.stages.lowering import is_row_sum
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Value
-from unspool.engine.ops import is_pointwise
 from unspool.engine.partition.split import Split, regroup
 from unspool.engine.rows.labels import SUMMED, Label
 from unspool.engine.trace.graph import aten
@@ -29,18 +28,9 @@ def with_row_sums(split: Split, labels: dict[fx.Node, Label]) -> Split:
     What is summed may be computed for that alone, element by element: it is then never written.
     """
     known = {*split.core.nodes, *split.core.inputs}
-    found = {node for node in split.after.nodes if _is_sum(node, labels)}
-    for node in reversed(split.after.nodes):
-        if is_pointwise(node.target) and found.issuperset(node.users) and all(map(has_form, lowered(node, labels))):
-            found.add(node)
-    before: set[fx.Node] = set()
-    while found != before:  # what cannot be computed there takes what it goes into with it, and what is only for that
-        before = set(found)
-        for node in split.after.nodes:
-            needs = {each for each in node.all_input_nodes if each not in known}
-            spared = labels[node] == SUMMED or found.issuperset(node.users)
-            if node in found and not (spared and found.issuperset(needs)):
-                found.discard(node)
+    sums = {node for node in split.after.nodes if _is_sum(node, labels)}
+    later = {user for node in sums for user in node.users}
+    found = computable(sums | only_for(sums, split.after.nodes, labels), later, known.__contains__)
     rest = [node for node in split.after.nodes if node not in found]
     own = [node for node in split.after.nodes if node in found]
     return regroup(split, split.before.nodes, [*split.core.nodes, *own], rest) if own else split
