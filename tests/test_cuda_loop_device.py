@@ -18,7 +18,6 @@ from tests.comparison import (
     CERTAIN,
     assert_same,
     engine_loop,
-    loss_of,
     made,
     plain_loop,
     results,
@@ -27,6 +26,7 @@ from tests.comparison import (
 from tests.drawn_cells import DrawnCell
 from tests.emitting import assert_equals_interpreter
 from tests.emulator.cells import MAKE, UNITS, problem
+from tests.on_gpu import assert_near, distance, found_by_kernels, in_float64, on_device, on_host, plain_on_device
 from unspool import (
     BasicLSTMCell,
     Checkpoint,
@@ -45,14 +45,13 @@ from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.emit.cuda.loop.tiles import Tiling
 from unspool.engine.emit.graphs.recorder import GraphRecorder
 from unspool.engine.emit.protocol import Chunk
-from unspool.engine.execute import plain
 from unspool.engine.execute.counts import Counts
 from unspool.engine.fallbacks import PerformanceWarning
 from unspool.engine.ir.core import Core
 from unspool.engine.ir.program import Instruction, Kind, Value
 from unspool.engine.plans import cache
 from unspool.engine.trace.graph import aten
-from unspool.structure import flatten, map_structure
+from unspool.structure import flatten
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -70,53 +69,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for each in gc.get_objects():  # what a loop's last launch has reported, nobody has asked for
         if isinstance(each, CudaLoop):
             each.complain()
-
-
-def on_device(structure: Any, *, gradients: bool = True) -> Any:
-    moved = map_structure(lambda leaf: leaf.detach().cuda(), structure)
-    return wanting_gradients(moved) if gradients else moved
-
-
-def on_host(*structures: Any) -> Tensor:
-    """The number that gradients are of."""
-    return loss_of(*(map_structure(lambda leaf: leaf.cpu(), each) for each in structures))
-
-
-def found_by_kernels(own: Any, dtype: torch.dtype, lengths: Any, inputs: Any, state: Any) -> dict[str, Tensor]:
-    """What the GPU computes, and every gradient, on the host."""
-    found = results(engine_loop, own.cuda(), dtype, lengths, on_device(inputs), on_device(state), on_host)
-    return {key: value.detach().cpu() for key, value in found.items()}
-
-
-def plain_on_device(cell: Any, inputs: Any, lengths: Tensor, state: Any, dtype: torch.dtype) -> tuple[Any, Any]:
-    """The plain loop on the GPU."""
-    outputs, final = plain.run(cell, map_structure(lambda leaf: leaf.transpose(0, 1), inputs), lengths, state, dtype)
-    return map_structure(lambda leaf: leaf.transpose(0, 1), outputs), final
-
-
-def in_float64(own: Any, lengths: Any, inputs: Any, state: Any) -> dict[str, Tensor]:
-    """What the plain loop computes from the same numbers."""
-    wide = torch.float64
-    exact = [wanting_gradients(map_structure(lambda leaf: leaf.to(wide), each)) for each in (inputs, state)]
-    return results(plain_loop, copy.deepcopy(own).cpu().to(wide), wide, lengths, *exact)
-
-
-def assert_near(
-    found: dict[str, Tensor], expected: dict[str, Tensor], limit: float, torchs: dict[str, Tensor] | None = None
-) -> None:
-    """Asserts that results are as near to exact ones as `limit`, or about as near as torch's in the same dtype.
-
-    Where terms cancel, as in the gradient of what a norm is of, how far off a result is depends on luck: torch's may be
-    twice as far from one cell to the next.
-    """
-    for key, value in expected.items():
-        off = distance(found[key], value)
-        allowed = limit if torchs is None else max(limit, 2 * distance(torchs[key], value))
-        assert off < allowed, f"{key} differs by {off}, and may by {allowed}"
-
-
-def distance(found: Tensor, expected: Tensor) -> float:
-    return float((found.detach().to(torch.float64) - expected.detach()).norm() / expected.detach().norm())
 
 
 class TestOneBlock:
