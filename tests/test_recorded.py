@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 
 from tests.emulator import Emulated
 from tests.emulator.cells import problem
@@ -241,6 +242,44 @@ def test_a_repeated_call_is_few_operations(machine: Emulated) -> None:
             dynamic_rnn(own, inputs, time_major=True)
         assert operations_of(lambda: dynamic_rnn(own, inputs, time_major=True)) <= 10
     assert operations_of(train) <= 20
+
+
+def test_zeros_that_nobody_gave_are_not_made_again(machine: Emulated) -> None:
+    own, inputs = lstm(), inputs_of(0)
+    for _ in range(3):
+        found(own, 0)
+    machine.silent = True
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        loop(own, inputs)
+    names = {each.name for each in seen.events() or ()}
+    assert "aten::copy_" in names
+    assert not names & {"aten::zeros", "aten::zero_", "aten::fill_"}
+
+
+def test_given_states_and_none_take_turns_in_one_recording(machine: Emulated) -> None:
+    own, inputs = lstm(), inputs_of(1)
+    state = own.zero_state(BATCH, torch.float64)
+    given = type(state)(*(leaf + 0.5 for leaf in state))
+    with torch.no_grad():
+        for turn in [None, given, None, None, given, given, None]:
+            expected_outputs = plain.run(own, inputs, None, state if turn is None else turn, torch.float64)[0]
+            outputs, _ = dynamic_rnn(own, inputs, initial_state=turn, dtype=torch.float64, time_major=True)
+            torch.testing.assert_close(outputs, expected_outputs, rtol=1e-12, atol=1e-12)
+    assert machine.recorded == 1
+    assert machine.repeated == 6
+
+
+def test_gradients_of_what_began_with_zeros_may_come_late_or_twice(machine: Emulated) -> None:
+    own = lstm()
+    for _ in range(3):
+        found(own, 0)
+    outputs, _ = loop(own, inputs_of(1))
+    loop(own, inputs_of(2))  # which takes the memory of the call before
+    first = torch.autograd.grad(outputs.sum(), own.kernel, retain_graph=True)
+    again = torch.autograd.grad(outputs.sum(), own.kernel)
+    outputs, _ = plain.run(own, inputs_of(1), None, own.zero_state(BATCH, torch.float64), torch.float64)
+    wanted = torch.autograd.grad(outputs.sum(), own.kernel)
+    assert_close([*first, *again], [*wanted, *wanted])
 
 
 def test_performance_warnings_are_as_without(machine: Emulated, recwarn: pytest.WarningsRecorder) -> None:

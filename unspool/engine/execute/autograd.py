@@ -16,22 +16,23 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.recorded.lease import Needed
 from unspool.engine.execute.recorded.recordings import with_room
+from unspool.engine.execute.zeros import Operand, Zeros, made
 from unspool.engine.memory.random_state import RandomState
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.trace.gradient_reach import bits
 from unspool.tracers import differentiator, is_batched, onlooker
 
 
-def run_call(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+def run_call(call: Call, tensors: Sequence[Operand]) -> Sequence[Tensor]:
     """Outputs and final state of a call from its operands, all flat."""
     return with_room(call.layout.device, lambda: _run(call, tensors))
 
 
-def _run(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+def _run(call: Call, tensors: Sequence[Operand]) -> Sequence[Tensor]:
     if call.memory is None:
         with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
             found = None if call.recordings is None else call.recordings.forward(call, tensors)
-            return forward(call, tensors, None) if found is None else found[0]
+            return forward(call, made(tensors), None) if found is None else found[0]
     return _apply(call, *tensors)
 
 
@@ -39,17 +40,20 @@ class LoopFunction(torch.autograd.Function):
     """Outputs and final state of a call from its operands, flat."""
 
     @staticmethod
-    def forward(ctx: Any, call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, call: Call, *operands: Operand) -> tuple[Tensor, ...]:
         """Runs the call, and saves its residuals."""
         ctx.random = RandomState(call.layout.device) if call.plan.is_random else None
-        found = None if call.recordings is None else call.recordings.forward(call, tensors, ctx)
+        found = None if call.recordings is None else call.recordings.forward(call, operands, ctx)
         if found is None:
+            tensors = made(operands)
             store = ResidualStore(call.layout.device if call.swap else None)
             results, ctx.lease = _separate(forward(call, tensors, store), tensors), None
-            ctx.lengths, residuals = store.lengths, store.saved()
+            ctx.lengths, residuals, ctx.zeros = store.lengths, store.saved(), {}
         else:
             results, ctx.lease = found
             ctx.lengths, residuals = ctx.lease.lengths, []
+            ctx.zeros = {number: each for number, each in enumerate(operands) if isinstance(each, Zeros)}
+            tensors = [None if isinstance(each, Zeros) else each for each in operands]
         ctx.call, ctx.given = call, len(tensors)
         ctx.loops = loops_at_once()
         ctx.from_outputs = call.schedule.used_outputs
@@ -72,7 +76,7 @@ class LoopFunction(torch.autograd.Function):
         # Somebody wants gradients of these gradients, to see every operation, or many gradients at once.
         again = torch.is_grad_enabled()
         if again or onlooker() is not None or differentiator() is not None or any(map(is_batched, gradients)):
-            return (None, *_plain_backward(ctx, tensors, gradients, wanted, again))
+            return (None, *_plain_backward(ctx, _all_made(ctx, tensors), gradients, wanted, again))
         kept = ctx.given + len(ctx.from_outputs)
         outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
@@ -82,16 +86,21 @@ class LoopFunction(torch.autograd.Function):
                 return (None, *found)
             known = Needed([*saved[kept:]], ctx.call.layout)
             with nullcontext(known) if ctx.lease is None else ctx.lease.needed() as (residuals, layout):
-                call = ctx.call._replace(layout=layout)
+                call, whole = ctx.call._replace(layout=layout), _all_made(ctx, tensors)
 
                 def run() -> list[Tensor | None]:
                     store = ResidualStore.reading(ctx.lengths, residuals, swap)
-                    return Backward(call, tensors, outputs, store, gradients, wanted).run()
+                    return Backward(call, whole, outputs, store, gradients, wanted).run()
 
                 return (None, *with_room(layout.device, run))
 
 
 _apply: Callable[..., tuple[Tensor, ...]] = cast(Any, LoopFunction).apply
+
+
+def _all_made(ctx: Any, saved: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The operands that were saved, with zeros where a recording had its own."""
+    return made([ctx.zeros.get(number, each) for number, each in enumerate(saved)]) if ctx.zeros else saved
 
 
 def _separate(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:

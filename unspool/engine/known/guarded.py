@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.device_layout import DeviceLayout
 from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.parts import Parts
+from unspool.engine.execute.zeros import Zeros
 from unspool.engine.plans.cache import circumstances, latest_of
 from unspool.engine.plans.checks import check_circumstances
 from unspool.engine.plans.fast_path import Known, Latest, Ready
@@ -38,8 +38,7 @@ class GuardedCall:
         call: the call, without anything of the cell's.
         replay: how it is done again, without the cell.
         output_dtype: that of the outputs.
-        zeros: what make the leaves of a first state of zeros, which results may be, and so the caller's; none if the
-            state is given.
+        zeros: the leaves of a first state of zeros, to be made if anybody needs them; none if the state is given.
         containers: those of the state, around numbers.
     """
 
@@ -51,7 +50,7 @@ class GuardedCall:
     call: Call
     replay: Replay | None
     output_dtype: torch.dtype | None
-    zeros: Sequence[Callable[[], Tensor]]
+    zeros: Sequence[Zeros]
     containers: Structure
 
     @classmethod
@@ -73,7 +72,7 @@ class GuardedCall:
             call._replace(constants={}, replay=None),
             None if call.replay is None else call.replay._replace(cell=None),
             request.output_dtype,
-            [_zeros_like(leaf) for leaf in flatten(request.state)] if request.starts_with_zeros else (),
+            [Zeros.like(leaf) for leaf in flatten(request.state)] if request.starts_with_zeros else (),
             map_structure(lambda leaf: 0, request.state),
         )
 
@@ -96,7 +95,7 @@ class GuardedCall:
         if found is None:
             return None
         call, weights = found
-        first = [make() for make in self.zeros] if state is None else flatten(state)
+        first = self.zeros if state is None else flatten(state)
         try:
             with profiled(call.scope):
                 results = run_call(call, [*weights, inputs if time_major else inputs.transpose(0, 1), *first])
@@ -131,7 +130,3 @@ class GuardedCall:
         replay = None if self.replay is None else self.replay._replace(cell=cell, layout=layout)
         constants = {**call.plan.trace.literals, **constants} if constants else call.plan.trace.literals
         return call._replace(layout=layout, constants=constants, replay=replay), weights
-
-
-def _zeros_like(leaf: Tensor) -> Callable[[], Tensor]:
-    return partial(torch.zeros, leaf.shape, dtype=leaf.dtype, device=leaf.device)

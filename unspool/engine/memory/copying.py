@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -13,21 +14,24 @@ LARGE = 1 << 20
 Torch's kernel for many tensors gives each 65,536 elements to one block: on an H200 it moves 1.8 TB/s, where a copy of
 dense tensors that lie alike moves 4. Of a smaller tensor that saves less than another launch costs.
 """
+FEW = 3
+"""Small tensors of a dtype up to which an operation for each takes a GPU's host less than one for all of them."""
 
 
 def copy_all(own: Sequence[Tensor], given: Sequence[Tensor]) -> None:
-    """Copies one list of tensors to another: large ones one by one, the others by one operation for each dtype.
+    """Copies one list of tensors to another: large or few ones one by one, others by one operation for each dtype.
 
     >>> own = [torch.zeros(2), torch.zeros(3)]
     >>> copy_all(own, [torch.ones(2), torch.ones(3)])
     >>> own[1]
     tensor([1., 1., 1.])
     """
+    pairs, together = [*zip(own, given, strict=True)], _together(own)
     small: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
-    for to, source in zip(own, given, strict=True):
-        if to.nbytes >= LARGE:
+    for number, (to, source) in enumerate(pairs):
+        if number not in together:
             to.copy_(source)
-        else:  # by dtype, since torch copies those of several one after another
+        else:
             targets, sources = small.setdefault(to.dtype, ([], []))
             targets.append(to)
             sources.append(source)
@@ -41,9 +45,20 @@ def copies(tensors: Sequence[Tensor]) -> list[Tensor]:
     >>> copies([torch.ones(2)])
     [tensor([1., 1.])]
     """
-    found = [torch.empty_like(each) for each in tensors]
-    copy_all(found, tensors)
+    together = _together(tensors)
+    found = [torch.empty_like(each) if number in together else each.clone() for number, each in enumerate(tensors)]
+    if together:
+        copy_all([found[number] for number in together], [tensors[number] for number in together])
     return found
+
+
+def _together(tensors: Sequence[Tensor]) -> Sequence[int]:
+    """The numbers of the small tensors of which there are many, of one dtype."""
+    small = [(number, each.dtype) for number, each in enumerate(tensors) if each.nbytes < LARGE]
+    if len(small) <= FEW:
+        return ()
+    many = Counter(dtype for _, dtype in small)
+    return [number for number, dtype in small if many[dtype] > FEW]
 
 
 def brought(tensor: Tensor, device: torch.device) -> Tensor:

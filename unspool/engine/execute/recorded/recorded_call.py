@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -20,12 +20,14 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.device_layout import DeviceLayout
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.recorded.lease import Gradients, Lease, Needed
+from unspool.engine.execute.zeros import Operand, Zeros, all_made
 from unspool.engine.memory.copying import copies, copy_all
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.forking import ForkSafeLock
 from unspool.profiling import profiled
 
 log = logging.getLogger("unspool")
+T = TypeVar("T")
 
 MOST_GRADIENTS = 4
 """How many backward passes one forward pass may have: which gradients come, and which are wanted."""
@@ -40,18 +42,35 @@ class _Pass(NamedTuple):
         given: the memory from which it reads what differs from call to call.
         replay: runs it.
         results: the memory that it writes to.
+        zero: the numbers of those that are given, of which it is known that they are zero.
     """
 
     given: list[Tensor]
     replay: Callable[[], None]
     results: list[Tensor | None]
+    zero: set[int]
 
-    def __call__(self, given: Sequence[Tensor]) -> list[Tensor | None]:
-        """Runs it on these tensors: copies of its results."""
-        copy_all(self.given, given)
+    def __call__(self, given: Sequence[Operand]) -> list[Tensor | None]:
+        """Runs it on these operands: copies of its results."""
+        if all_made(given):
+            copy_all(self.given, given)
+            self.zero.clear()
+        else:
+            self._take(given)
         self.replay()
         found = iter(copies([each for each in self.results if each is not None]))
         return [None if each is None else next(found) for each in self.results]
+
+    def _take(self, given: Sequence[Operand]) -> None:
+        """Copies what there is to copy, and lets zeros be where there are zeros already."""
+        for number, (own, each) in enumerate(zip(self.given, given, strict=True)):
+            if not isinstance(each, Zeros):
+                self.zero.discard(number)
+            elif number not in self.zero:
+                own.zero_()
+                self.zero.add(number)
+        pairs = [(own, each) for own, each in zip(self.given, given, strict=True) if not isinstance(each, Zeros)]
+        copy_all([own for own, _ in pairs], [each for _, each in pairs])
 
 
 class RecordedCall:
@@ -75,7 +94,7 @@ class RecordedCall:
         own, on_own = self._own(tensors), call._replace(layout=self._layout)
         replay, results = recorder.record(lambda: forward(on_own, own, store))
         self._outputs = results
-        self._forward = _Pass(self._given, replay, [*results])
+        self._forward = _Pass(self._given, replay, [*results], set())
         self._residuals = [] if store is None else store.saved()
         self.lengths = [] if store is None else store.lengths
         self._backward: dict[Hashable, _Pass | None] = {}
@@ -85,7 +104,7 @@ class RecordedCall:
         self._ended: weakref.WeakSet[Lease] = weakref.WeakSet()
         """Those that have copies of what they need."""
 
-    def forward(self, call: Call, given: Sequence[Tensor], context: Any) -> tuple[list[Tensor], Lease]:
+    def forward(self, call: Call, given: Sequence[Operand], context: Any) -> tuple[list[Tensor], Lease]:
         """Results of a call, and what its backward pass needs, which is lent to autograd's `context`.
 
         Args:
@@ -148,7 +167,7 @@ class RecordedCall:
         store = ResidualStore.reading(self.lengths, residuals)
         own, on_own = self._own(tensors), call._replace(layout=layout)
         replay, results = self._recorder.record(lambda: Backward(on_own, own, outputs, store, given, wanted).run())
-        return _Pass([each for each in given if each is not None], replay, results)
+        return _Pass([each for each in given if each is not None], replay, results, set())
 
     def _own(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The operands of a call, those that differ from call to call in memory of its own."""
@@ -168,23 +187,26 @@ def recorded_or_none(record: Callable[[], Made]) -> Made | None:
     return None
 
 
-def moving(call: Call, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+def moving(call: Call, tensors: Sequence[T]) -> Sequence[T | Tensor]:
     """What differs from call to call: operands that are no weights, and lengths if the device alone knows them."""
     found, layout = tensors[len(call.plan.trace.operands.weights) :], call.layout
     return [*found, layout.lengths] if isinstance(layout, DeviceLayout) else found
 
 
-def addresses(call: Call, tensors: Sequence[Tensor]) -> tuple[Hashable, ...]:
+def addresses(call: Call, operands: Sequence[Operand]) -> tuple[Hashable, ...]:
     """Where weights and constants are, which are read where they lie."""
-    fixed = [*tensors[: len(call.plan.trace.operands.weights)], *call.constants.values()]
+    weights = cast("Sequence[Tensor]", operands[: len(call.plan.trace.operands.weights)])
+    fixed = [*weights, *call.constants.values()]
     return tuple([(each.data_ptr(), each.stride()) for each in fixed])
 
 
-def forms(tensors: Sequence[Tensor]) -> tuple[Hashable, ...]:
-    """What decides which kernels run on tensors whose kinds are known."""
-    return tuple([_form(each) for each in tensors])
+def forms(operands: Sequence[Operand]) -> tuple[Hashable, ...]:
+    """What decides which kernels run on operands whose kinds are known."""
+    return tuple([_form(each) for each in operands])
 
 
-def _form(tensor: Tensor) -> Hashable:
+def _form(operand: Operand) -> Hashable:
     """How it lies, and whether vectors may be read."""
-    return tensor.shape, tensor.stride(), tensor.dtype, tensor.data_ptr() % ALIGNED == 0
+    if isinstance(operand, Zeros):
+        return operand.shape, operand.strides, operand.dtype, True
+    return operand.shape, operand.stride(), operand.dtype, operand.data_ptr() % ALIGNED == 0

@@ -21,6 +21,7 @@ from unspool.engine.emit.sharing import loops_at_once
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.recorded.lease import Lease
 from unspool.engine.execute.recorded.recorded_call import RecordedCall, addresses, forms, moving, recorded_or_none
+from unspool.engine.execute.zeros import Operand, made
 from unspool.engine.memory.budget import Budget, Item
 from unspool.engine.memory.policies import device_bytes
 from unspool.engine.ops.table import op_of
@@ -114,25 +115,27 @@ class Recordings(Item):
         self._recording: RecordedCall | None = None
         self._tries = 0
 
-    def forward(self, call: Call, tensors: Sequence[Tensor], context: Any = None) -> tuple[list[Tensor], Lease] | None:
+    def forward(
+        self, call: Call, operands: Sequence[Operand], context: Any = None
+    ) -> tuple[list[Tensor], Lease] | None:
         """Results of a call, and what its backward pass needs; None if nothing like it has been recorded.
 
         Args:
             call: the call.
-            tensors: its operands, flat.
+            operands: its operands, flat.
             context: what autograd keeps of it until its backward pass, if there will be one.
         """
         place = self._recorder.place()
         if place is None or hooks_see_saved() or getattr(_thread, "unrecorded", False):
             return None  # who sees what is saved is to have it
-        given = moving(call, tensors)
-        like = place, call.ends, loops_at_once(), addresses(call, tensors), forms(given)
+        given = moving(call, operands)
+        like = place, call.ends, loops_at_once(), addresses(call, operands), forms(given)
         with self._lock.own:
             if like != self._like:
                 self._like, self._recording = like, None
                 return None
             if self._recording is None:
-                self._recording = self._record(call, tensors, place)
+                self._recording = self._record(call, made(operands), place)
             recording = self._recording
         if recording is None:
             return None
