@@ -52,7 +52,7 @@ MEASURED_NEAR = {
 }
 """Blocks that have all units of eight rows, in bfloat16 on an H200."""
 
-MEASURED_NORMS = (4.75, 5.22)
+MEASURED_NORMS = (3.74, 4.63)
 """A LayerNorm LSTM of 64 rows and 512 units, 32 of them a block, forward and adjoint: two norms, each in both."""
 
 

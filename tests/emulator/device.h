@@ -117,6 +117,7 @@ template <typename T> inline void poke(void* to, T v) {
 inline void fetch(const void*) {}
 inline void pause(const char* what) { runtime->pause(what); }
 inline uint64_t nanoseconds() { return runtime->nanoseconds(); }
+inline void linger(uint32_t) {}
 inline bool claim(int64_t* word) {
   const bool first = *word == 0;
   if (first) *word = 1;

@@ -118,7 +118,7 @@ def _digested(
 
 
 def regroup(split: Split, before: Sequence[Node], core: Sequence[Node], after: Sequence[Node]) -> Split:
-    """The same split with its nodes otherwise divided among before, core and after."""
+    """The same split with its nodes otherwise divided among before, core and after; some may be in several."""
     invariant, total = split.invariant.nodes, split.total.nodes
     return _assemble(invariant, before, core, after, total, split.carried, split.new_carried, split.wanted)
 
@@ -139,7 +139,7 @@ def _assemble(
     def part(own: Sequence[Node], *others: Sequence[Node], also: Sequence[Node] = ()) -> Part:
         """`own`, which puts out what `others`, or the caller, need of it."""
         inside = set(own)
-        used = {each for other in others for node in other for each in node.all_input_nodes} | set(also)
+        used = {each for other in others for each in _inputs(other, {*other})} | set(also)
         outputs = [node for node in own if node in used or node in wanted]
         return Part(tuple(own), _inputs(own, inside), tuple(outputs))
 

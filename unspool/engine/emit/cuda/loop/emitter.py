@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from unspool.engine.emit.cuda.loop.rewrites.at_hand import with_reads_at_hand
+from unspool.engine.emit.cuda.loop.rewrites.narrow import with_narrow_reads
 from unspool.engine.emit.cuda.loop.rewrites.row_sums import with_row_sums
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.graphs.graphed import Graphs
@@ -102,7 +103,7 @@ class CudaLoops(Emitter):
         Raises:
             CannotEmitError: if it has no form for the core.
         """
-        regrouped = with_row_sums(with_reads_at_hand(split, labels), labels)
+        regrouped = with_narrow_reads(with_row_sums(with_reads_at_hand(split, labels), labels), labels)
         if regrouped is not split:
             try:
                 return self._emit(regrouped, labels, device, variant)

@@ -33,8 +33,8 @@ FOLDED = 8192
 MOST_ROWS = 32
 MOST_TIMES = 4
 """How much wider than most of a row's values the widest may be, before it is what blocks are made for."""
-SHARED_BYTES = 48 << 10
-"""Of a block, so that several of them share a multiprocessor."""
+SHARED_BYTES, FOLDED_BYTES = 48 << 10, 72 << 10
+"""Of a block, so that several of them share a multiprocessor; of one that keeps rows until it has folded them."""
 
 
 class RowsLoop(CudaLoop):
@@ -66,9 +66,9 @@ def fuse_part(program: Program, machine: Machine, made: list[CudaLoop], *, round
     """
 
     def kernel(core: Core, number: int) -> Group:
-        room = min(SHARED_BYTES, machine.limits().shared_bytes)
-        rows = rows_of_block(core)
-        warps = rows if core.count(Kind.REDUCTION) else WARPS  # a warp folds a row
+        rows, folds = rows_of_block(core), core.count(Kind.REDUCTION)
+        room = min(FOLDED_BYTES if folds else SHARED_BYTES, machine.limits().shared_bytes)
+        warps = rows if folds else WARPS  # a warp folds a row
         tiling = Tiling(None, rows, warps, "memory", shared_bytes=room)
         made.append(RowsLoop(core, machine, tiling, rounds=rounds))
         return Group(made[-1], Counts.of_step)
@@ -84,7 +84,7 @@ def rows_of_block(core: Core) -> int:
     vector = math.gcd(WIDEST, *(size for size in sizes if size > 1))
     vectors = max(1, ELEMENTS // max(1, len(core.streamed)))
     elements = LANES * WARPS * max(ELEMENTS, vector * vectors if vector > 1 else 0)
-    width = max(1, median_low(sizes), max(sizes) // MOST_TIMES)
+    width = max(1, median_low([size for size in sizes if size > 1] or [1]), max(sizes) // MOST_TIMES)
     if core.count(Kind.REDUCTION):
         return max(1, min(FOLDED // width, WARPS))
     return max(1, min(elements // width, MOST_ROWS))

@@ -21,7 +21,7 @@ from unspool.engine.emit.stages.statements import Product
 
 CROSSING = 0.65
 """Microseconds from posting a word to having it."""
-FOLD = 1.5
+FOLD = 1.2
 """Microseconds for a fold over units: lanes meet, then blocks, then lanes again, which wait for the slowest of both."""
 MEGABYTE = 0.22
 """Microseconds for a megabyte that blocks read of each other."""

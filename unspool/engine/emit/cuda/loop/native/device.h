@@ -137,6 +137,13 @@ UNSPOOL_DEVICE uint64_t nanoseconds() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
 }
+// Lets some cycles of the processor's clock go by.
+UNSPOOL_DEVICE void linger(uint32_t cycles) {
+  uint32_t begin, now;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(begin));
+  do asm volatile("mov.u32 %0, %%clock;" : "=r"(now));
+  while (now - begin < cycles);
+}
 UNSPOOL_DEVICE bool claim(int64_t* word) {  // whether this thread was the first
   return atomicCAS((unsigned long long*)word, 0ull, 1ull) == 0ull;
 }

@@ -17,7 +17,7 @@ from unspool.engine.emit.cuda.loop.printer.loops import LANES, LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Meeting, Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, near_apart
 from unspool.engine.emit.cuda.loop.printer.products import ProductText
-from unspool.engine.emit.cuda.loop.printer.vectors import VectorText, vector_width
+from unspool.engine.emit.cuda.loop.printer.vectors import VectorFoldText, VectorText, vector_width
 from unspool.engine.emit.cuda.loop.tiles import Tiling
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.passes import Loop, Pass
@@ -273,7 +273,7 @@ class KernelText:
         if not isinstance(loop.statements[0], Compute | Reduce):
             return AloneText(self.places, loop, number)
         if any(isinstance(each, Reduce) for each in loop.statements):
-            return FoldText(self.places, loop, number, after)
+            return (VectorFoldText if self.widths[loop] > 1 else FoldText)(self.places, loop, number, after)
         return (VectorText if self.widths[loop] > 1 else LoopText)(self.places, loop, number)
 
     def _touched(self, loop: Loop, after: Loop | None) -> Iterator[Touch]:

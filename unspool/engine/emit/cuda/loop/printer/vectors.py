@@ -1,21 +1,24 @@
-"""Prints a pointwise loop whose threads move neighbouring elements at once: vectors, 16 bytes of most values."""
+"""Prints loops whose threads move neighbouring elements at once: vectors, 16 bytes of most values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from textwrap import indent
+from typing import Any
 
 import torch
 
 from unspool.engine.emit.cuda.loop.division import Mapped
+from unspool.engine.emit.cuda.loop.printer.folding import FoldText
 from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.loops import LANES, LoopText
 from unspool.engine.emit.cuda.loop.printer.places import Places
 from unspool.engine.emit.stages.passes import Loop
-from unspool.engine.emit.stages.statements import Compute
+from unspool.engine.emit.stages.statements import Compute, InLoop, Reduce
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
 from unspool.engine.emit.text.elements import index_text
+from unspool.engine.emit.text.folds import is_place, variables_of_fold
 from unspool.engine.emit.text.spelling import COMPUTED, TYPES, literal, loaded
 
 BYTES = 16
@@ -29,17 +32,22 @@ AHEAD = 8
 def vector_width(places: Places, loop: Loop) -> int:
     """How many elements of its innermost dimension a loop takes at a time; 1 if some of them do not lie so."""
     mapped = places.division.mapped[loop]
-    pointwise = all(isinstance(each, Compute) and not each.adds for each in loop.statements)
-    if not pointwise or not mapped.dims:
+    if not all(map(_goes_by_elements, loop.statements)) or len(mapped.dims) == mapped.kept:
         return 1
+    made = [each.target for each in loop.statements if isinstance(each, Compute)]
     read = [_seen(ref, mapped) for ref in places.division.reads(loop)]
-    written = [_seen(each.target, mapped) for each in loop.statements if _has_memory(each.target.root().buffer, places)]
+    written = [_seen(ref, mapped) for ref in made if _has_memory(ref.root().buffer, places)]
     moved = [ref for ref in read if ref.strides[-1]] + written
     sizes = {ref.buffer.dtype.itemsize for ref in moved} - {1}  # bytes come along
     width = min(WIDEST, BYTES // min(sizes, default=BYTES // WIDEST))
     while width > 1 and not (mapped.dims[-1] % width == 0 and all(_fits(ref, width) for ref in moved)):
         width //= 2
     return width
+
+
+def _goes_by_elements(each: InLoop) -> bool:
+    """Whether a statement computes elements, or folds them in any order."""
+    return not each.adds if isinstance(each, Compute) else isinstance(each, Reduce) and not is_place(each)
 
 
 def _has_memory(buffer: Buffer, places: Places) -> bool:
@@ -60,20 +68,15 @@ def _fits(ref: Ref, width: int) -> bool:
     return ref.strides[-1] == 1 and not any(each % width for each in (*apart, ref.offset, ref.buffer.size))
 
 
-class VectorText(LoopText):
-    """Prints one loop of a pass, a vector at a time; all that is read is on its way before anything is computed.
+class _InVectors(LoopText):
+    """A loop whose elements are those of vectors, all of which begin at multiples of 16 bytes."""
 
-    Args:
-        places: where its values are, all of which begin at multiples of 16 bytes.
-        loop: the loop.
-        number: which one of a step's.
-    """
-
-    def __init__(self, places: Places, loop: Loop, number: int = 0) -> None:
-        super().__init__(places, loop, number)
+    def __init__(self, places: Places, loop: Loop, *others: Any) -> None:
+        super().__init__(places, loop, *others)
         self._width = vector_width(places, loop)
-        self._dims = (*self.mapped.dims[:-1], self.mapped.dims[-1] // self._width)
         self._read: list[tuple[Ref, str]] = []
+        self._ahead: list[str] = []
+        """Lines that declare what is read of rows, before anything is computed, for so many turns."""
         self._from: dict[str, str] = {}
         """Lines that say where what it reads of its row is."""
         self._to: dict[str, str] = {}
@@ -82,33 +85,21 @@ class VectorText(LoopText):
         self._elements: list[str] = []
         """Lines that take elements out of their vectors: halves are converted once."""
         self._made: list[str] = []
-        """Lines that declare what it writes."""
+        """Lines that declare what it writes, and read what all rows share, which is near."""
 
-    def text(self) -> str:
-        """The loop and what is in it."""
+    def _by_element(self) -> str:
+        """What is done with each element of vectors that have been read."""
         lines = "".join(self._lines())
         lines = "".join(self._elements) + lines
-        count = math.prod(self._dims)
-        most = -(-self.places.tiling.rows * count // (LANES * self.places.tiling.warps))
-        turns = max(1, min(most, AHEAD // max(1, len(self._read))))
-        head = f"#pragma unroll\nfor (int turn = 0; turn < {turns}; turn++) {{\n"
-        item = "const int item = begin + turn * THREADS + unspool::thread();\n"
-        text = "".join(f"{kind} {name}[{turns}];\n" for kind, name in self._kinds())
-        if self._read:
-            own = f"const int own = item < step.rows * {count} ? item : 0;\n{self._index('own')}"
-            text += head + indent("".join([item, own, *self._from.values(), *self._loads]), "  ") + "}\n"
-        own = f"if (item >= step.rows * {count}) break;\n{self._index('item')}"
-        each = f"#pragma unroll\nfor (int v = 0; v < {self._width}; v++) {{\n{indent(lines, '  ')}}}\n"
-        body = [item, own, *self._to.values(), *self._made, each, self._stored()]
-        text += head + indent("".join(body), "  ") + "}\n"
-        head = f"for (int begin = 0; begin < step.rows * {count}; begin += {turns} * THREADS) {{\n"
-        return head + indent(text, "  ") + "}\n"
+        return f"#pragma unroll\nfor (int v = 0; v < {self._width}; v++) {{\n{indent(lines, '  ')}}}\n"
 
-    def _index(self, item: str) -> str:
-        """Lines that say where a vector begins: in which row, and at which indices."""
-        count = math.prod(self._dims)
-        indices = index_lines(self._dims, f"{item} % {count}").removesuffix(";\n")
-        return f"const int r = {item} / {count}, row = r;\n{indices} * {self._width};\n"
+    def _at_once(self, vectors: int) -> int:
+        """Of so many vectors of a thread, how many are on their way from memory at the same time."""
+        return max(1, min(vectors, AHEAD // max(1, len(self._ahead))))
+
+    def _arrays(self, turns: int) -> str:
+        """Lines that declare what is read of rows."""
+        return "".join(f"{each}[{turns}];\n" for each in self._ahead)
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
@@ -127,21 +118,29 @@ class VectorText(LoopText):
         buffer = ref.root().buffer
         name = f"{buffer.name}_now{len(self._read)}"
         self._read.append((ref, name))
-        place = self._address(ref, self._from)
+        many, near = self._is_vector(ref), buffer.place is Place.SHARED
+        place = self._address(ref, self._to if near else self._from)
         how = "read" if self.places.division.is_given(buffer) else "recall"
-        many = self._is_vector(ref)
-        self._loads.append(f"unspool::{how}({name}[turn], {place});\n" if many else f"{name}[turn] = *({place});\n")
-        element = loaded(f"{name}[turn].at[v]" if many else f"{name}[turn]", buffer.dtype)
+        kind, own = self._vector(ref) if many else TYPES[buffer.dtype], name if near else f"{name}[turn]"
+        load = f"unspool::{how}({own}, {place});\n" if many else f"{own} = *({place});\n"
+        if near:
+            self._made.append(f"{kind} {name};\n{load}")
+        else:
+            self._ahead.append(f"{kind} {name}")
+            self._loads.append(load)
+        element = loaded(f"{own}.at[v]" if many else own, buffer.dtype)
         self._elements.append(f"const {COMPUTED[buffer.dtype]} {name}_at = {element};\n")
         return f"{name}_at"
 
     def _write(self, ref: Ref, value: str, guard: str, dims: int | None = None) -> str:
         """The line that puts an element into its vector, which is stored when it is full."""
         buffer = ref.root().buffer
+        if dims is not None:  # what is folded
+            return super()._write(ref, value, guard, dims)
         if not _has_memory(buffer, self.places):
             return ""
-        name = f"{buffer.name}_made{len(self._made)}"
-        self._made.append(f"{self._vector(buffer)} {name};\n")
+        name = f"{buffer.name}_made{len(self._stores)}"
+        self._made.append(f"{self._vector(ref)} {name};\n")
         self._stores.append(f"unspool::write({self._address(ref, self._to)}, {name});\n")
         return f"{name}.at[v] = {value};\n"
 
@@ -152,14 +151,9 @@ class VectorText(LoopText):
         self.pointers.clear()
         return f"&{text}"
 
-    def _kinds(self) -> Iterator[tuple[str, str]]:
-        """The types of what is read, and its names."""
-        for ref, name in self._read:
-            buffer = ref.root().buffer
-            yield self._vector(buffer) if self._is_vector(ref) else TYPES[buffer.dtype], name
-
-    def _vector(self, buffer: Buffer) -> str:
-        return f"unspool::Vector<{TYPES[buffer.dtype]}, {self._width}>"
+    def _vector(self, ref: Ref) -> str:
+        """The type of a vector."""
+        return f"unspool::Vector<{TYPES[ref.root().buffer.dtype]}, {self._width}>"
 
     def _is_vector(self, ref: Ref) -> bool:
         """Whether it has an element for each of a vector, not one for all of them."""
@@ -172,3 +166,80 @@ class VectorText(LoopText):
         if further:
             names[-1] = f"({names[-1]}{further})"
         return index_text(seen, names)
+
+
+class VectorText(_InVectors):
+    """Prints a pointwise loop, a vector at a time; all that is read is on its way before anything is computed.
+
+    Args:
+        places: where its values are.
+        loop: the loop.
+        number: which one of a step's.
+    """
+
+    def text(self) -> str:
+        """The loop and what is in it."""
+        each, dims = self._by_element(), (*self.mapped.dims[:-1], self.mapped.dims[-1] // self._width)
+        count = math.prod(dims)
+        turns = self._at_once(-(-self.places.tiling.rows * count // (LANES * self.places.tiling.warps)))
+        head = f"#pragma unroll\nfor (int turn = 0; turn < {turns}; turn++) {{\n"
+        item = "const int item = begin + turn * THREADS + unspool::thread();\n"
+        text = self._arrays(turns)
+        if self._loads:
+            own = f"const int own = item < step.rows * {count} ? item : 0;\n{self._index(dims, 'own')}"
+            text += head + indent("".join([item, own, *self._from.values(), *self._loads]), "  ") + "}\n"
+        own = f"if (item >= step.rows * {count}) break;\n{self._index(dims, 'item')}"
+        body = [item, own, *self._to.values(), *self._made, each, self._stored()]
+        text += head + indent("".join(body), "  ") + "}\n"
+        head = f"for (int begin = 0; begin < step.rows * {count}; begin += {turns} * THREADS) {{\n"
+        return head + indent(text, "  ") + "}\n"
+
+    def _index(self, dims: Sequence[int], item: str) -> str:
+        """Lines that say where a vector begins: in which row, and at which indices."""
+        count = math.prod(dims)
+        indices = index_lines(dims, f"{item} % {count}").removesuffix(";\n")
+        return f"const int r = {item} / {count}, row = r;\n{indices} * {self._width};\n"
+
+
+class VectorFoldText(_InVectors, FoldText):
+    """Prints a loop in which elements are folded; a lane reads vectors of neighbouring ones.
+
+    Args:
+        places: where its values are.
+        loop: the loop.
+        number: which one of a step's.
+        after: a loop that goes on with what it has folded.
+    """
+
+    def __init__(self, places: Places, loop: Loop, number: int = 0, after: Loop | None = None) -> None:
+        super().__init__(places, loop, number, after)
+        self._vectors = self._terms // self._width
+        self._has_lanes(min(LANES, 1 << (self._vectors - 1).bit_length()), self._vectors)
+
+    @property
+    def _turns(self) -> int:
+        """Nothing is read before the loop: all of a row is on its way at once."""
+        return 0
+
+    def text(self) -> str:
+        """The loop and what is in it."""
+        each, stores = self._by_element(), self._stored()
+        starts = "".join(map(variables_of_fold, self._folds))
+        ends, _ = self._ends()  # nobody else folds this row
+        turns = self._at_once(self._each)
+        head = f"#pragma unroll\nfor (int turn = 0; turn < {turns}; turn++) {{\n"
+        term = self._term("(at + turn)")
+        read = head + indent("".join([term, *self._from.values(), *self._loads]), "  ") + "}\n" if self._loads else ""
+        there = f"const bool there = here && {self._place('(at + turn)')} < {self._vectors};\n"
+        made = [there, term, *self._to.values(), *self._made, each]
+        made += [self._kept_apart(f"if (there) {{\n{indent(stores, '  ')}}}\n")] if stores else []
+        inner = self._arrays(turns) + read + head + indent("".join(made), "  ") + "}\n"
+        inner = f"for (int at = 0; at < {self._each}; at += {turns}) {{\n{indent(inner, '  ')}}}\n"
+        row = "".join(self.pointers.values())
+        return self._for_rows(row + starts + inner + ends)
+
+    def _term(self, at: str) -> str:
+        """Lines that say where a lane's vector begins."""
+        place, last = self._place(at), self._vectors - 1
+        line = f"const int term = ({place} < {last} ? {place} : {last}) * {self._width};\n"
+        return line + index_lines(self._folded, "term", len(self._kept))

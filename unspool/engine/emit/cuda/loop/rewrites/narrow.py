@@ -1,0 +1,83 @@
+"""Wide values that one part hands to another are computed again where they are read, if what that takes is narrower.
+
+A normalised value is float32, and follows from a half, a mean and a root: to compute it twice costs two operations, to
+hand it on costs memory eight bytes for each element, written and read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from torch import fx
+
+from unspool.engine.emit.cuda.loop.rewrites.at_hand import lowered
+from unspool.engine.emit.stages.lowering import has_form
+from unspool.engine.partition.residuals import row_bytes
+from unspool.engine.partition.split import Part, Split, regroup
+from unspool.engine.rows.labels import SHARED, Label
+from unspool.engine.trace.graph import ancestors, aten
+
+CHEAP = {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.neg.default, aten._to_copy.default}
+MOST = 4
+"""Operations that are done again for a value."""
+WORTH = 1.25
+"""How many times as many bytes it has to spare as it takes."""
+
+
+def with_narrow_reads(split: Split, labels: dict[fx.Node, Label]) -> Split:
+    """`split` with less memory between its parts; some nodes are in two of them."""
+    core = _again(split, split.core, split.before.nodes, labels)
+    after = _again(split, split.after, [*split.before.nodes, *split.core.nodes], labels)
+    if not core and not after:
+        return split
+    order = [*split.before.nodes, *split.core.nodes, *split.after.nodes]
+    inside = [{*part.nodes, *again} for part, again in ((split.core, core), (split.after, after))]
+    given = [each for own in inside for node in own for each in node.all_input_nodes if each not in own]
+    others = [each for node in split.total.nodes for each in node.all_input_nodes]
+    needed = ancestors([*given, *others, *split.new_carried, *split.wanted], stop={*split.core.nodes})
+    before = [node for node in split.before.nodes if node in needed]
+    return regroup(split, before, *([node for node in order if node in own] for own in inside))
+
+
+def _again(split: Split, part: Part, earlier: Sequence[fx.Node], labels: dict[fx.Node, Label]) -> set[fx.Node]:
+    """What a part computes again of what earlier ones have made."""
+    made, found = {*earlier}, set[fx.Node]()
+    kept = {*split.before.outputs, *split.core.outputs}
+    reads = {*part.inputs}
+    for wide in part.inputs:
+        way = _way(wide, made, labels) if wide in made else set[fx.Node]()
+        new = {each for each in _needs(way) if labels.get(each) != SHARED} - reads
+        taken = sum(row_bytes(each, labels) * (1 + (each in made and each not in kept)) for each in new)
+        spared = row_bytes(wide, labels) * (1 if _read_elsewhere(split, wide, part, made) else 2) if way else 0
+        if WORTH * taken < spared:
+            found |= way
+            reads |= new
+    return found
+
+
+def _way(wide: fx.Node, made: Collection[fx.Node], labels: dict[fx.Node, Label]) -> set[fx.Node]:
+    """What computes a value of narrower ones, with no more elements; nothing if that is too much."""
+    way, left = set[fx.Node](), [wide]
+    while left:
+        node = left.pop()
+        if node.target not in CHEAP or not all(map(has_form, lowered(node, labels))):
+            continue
+        way.add(node)
+        left += [each for each in node.all_input_nodes if each in made and _is_as_wide(each, wide, labels)]
+    return way if wide in way and len(way) <= MOST else set()
+
+
+def _is_as_wide(node: fx.Node, wide: fx.Node, labels: dict[fx.Node, Label]) -> bool:
+    """Whether nothing is gained where a value is computed of this one."""
+    return row_bytes(node, labels) >= row_bytes(wide, labels)
+
+
+def _needs(way: Collection[fx.Node]) -> Iterator[fx.Node]:
+    return (each for node in way for each in node.all_input_nodes if each not in way)
+
+
+def _read_elsewhere(split: Split, node: fx.Node, part: Part, made: Collection[fx.Node]) -> bool:
+    """Whether somebody else needs it, who did not make it."""
+    others = (each.nodes for each in (split.core, split.after) if each is not part and node not in each.nodes)
+    users = {user for nodes in others for user in nodes} | {*split.total.nodes}
+    return node in split.wanted or node in split.new_carried or not users.isdisjoint(node.users)
