@@ -16,7 +16,7 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.recorded.lease import Needed
 from unspool.engine.execute.recorded.recordings import with_room
-from unspool.engine.execute.zeros import Operand, Zeros, made
+from unspool.engine.execute.recorded.zeros import Operand, Zeros, made
 from unspool.engine.memory.random_state import RandomState
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.engine.trace.gradient_reach import bits

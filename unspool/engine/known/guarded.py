@@ -15,7 +15,7 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.device_layout import DeviceLayout
 from unspool.engine.execute.double_backward import Replay
 from unspool.engine.execute.parts import Parts
-from unspool.engine.execute.zeros import Zeros
+from unspool.engine.execute.recorded.zeros import Zeros
 from unspool.engine.plans.cache import circumstances, latest_of
 from unspool.engine.plans.checks import check_circumstances
 from unspool.engine.plans.fast_path import Known, Latest, Ready

@@ -20,7 +20,7 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.device_layout import DeviceLayout
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.recorded.lease import Gradients, Lease, Needed
-from unspool.engine.execute.zeros import Operand, Zeros, all_made
+from unspool.engine.execute.recorded.zeros import Operand, Zeros, all_made
 from unspool.engine.memory.copying import copies, copy_all
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.forking import ForkSafeLock

@@ -21,7 +21,7 @@ from unspool.engine.emit.sharing import loops_at_once
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.recorded.lease import Lease
 from unspool.engine.execute.recorded.recorded_call import RecordedCall, addresses, forms, moving, recorded_or_none
-from unspool.engine.execute.zeros import Operand, made
+from unspool.engine.execute.recorded.zeros import Operand, made
 from unspool.engine.memory.budget import Budget, Item
 from unspool.engine.memory.policies import device_bytes
 from unspool.engine.ops.table import op_of

@@ -15,7 +15,7 @@ from unspool.engine.emit.stages.lowering import has_form
 from unspool.engine.partition.residuals import row_bytes
 from unspool.engine.partition.split import Part, Split, regroup
 from unspool.engine.rows.labels import SHARED, Label
-from unspool.engine.trace.graph import ancestors, aten
+from unspool.engine.trace.graph import ancestors, aten, is_size
 
 CHEAP = {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.neg.default, aten._to_copy.default}
 MOST = 4
@@ -41,14 +41,15 @@ def with_narrow_reads(split: Split, labels: dict[fx.Node, Label]) -> Split:
 
 def _again(split: Split, part: Part, earlier: Sequence[fx.Node], labels: dict[fx.Node, Label]) -> set[fx.Node]:
     """What a part computes again of what earlier ones have made."""
-    made, found = {*earlier}, set[fx.Node]()
-    kept = {*split.before.outputs, *split.core.outputs}
-    reads = {*part.inputs}
+    made, handed_on = {*earlier}, {*split.before.outputs, *split.core.outputs}
+    reads, found = {*part.inputs}, set[fx.Node]()
     for wide in part.inputs:
         way = _way(wide, made, labels) if wide in made else set[fx.Node]()
+        if not way:
+            continue
         new = {each for each in _needs(way) if labels.get(each) != SHARED} - reads
-        taken = sum(row_bytes(each, labels) * (1 + (each in made and each not in kept)) for each in new)
-        spared = row_bytes(wide, labels) * (1 if _read_elsewhere(split, wide, part, made) else 2) if way else 0
+        taken = sum(row_bytes(each, labels) * (1 if each in handed_on or each not in made else 2) for each in new)
+        spared = row_bytes(wide, labels) * (1 if _is_read_elsewhere(split, wide, part) else 2)
         if WORTH * taken < spared:
             found |= way
             reads |= new
@@ -56,28 +57,25 @@ def _again(split: Split, part: Part, earlier: Sequence[fx.Node], labels: dict[fx
 
 
 def _way(wide: fx.Node, made: Collection[fx.Node], labels: dict[fx.Node, Label]) -> set[fx.Node]:
-    """What computes a value of narrower ones, with no more elements; nothing if that is too much."""
+    """What computes a value of narrower ones; nothing if that is too much, or others are as wide."""
     way, left = set[fx.Node](), [wide]
-    while left:
+    while left and len(way) <= MOST:
         node = left.pop()
-        if node.target not in CHEAP or not all(map(has_form, lowered(node, labels))):
-            continue
+        if node not in made or node.target not in CHEAP or not all(map(has_form, lowered(node, labels))):
+            return set()
         way.add(node)
-        left += [each for each in node.all_input_nodes if each in made and _is_as_wide(each, wide, labels)]
-    return way if wide in way and len(way) <= MOST else set()
-
-
-def _is_as_wide(node: fx.Node, wide: fx.Node, labels: dict[fx.Node, Label]) -> bool:
-    """Whether nothing is gained where a value is computed of this one."""
-    return row_bytes(node, labels) >= row_bytes(wide, labels)
+        by_row = [each for each in node.all_input_nodes if not is_size(each) and labels.get(each) != SHARED]
+        left += [each for each in by_row if row_bytes(each, labels) >= row_bytes(wide, labels)]
+    return set() if left else way
 
 
 def _needs(way: Collection[fx.Node]) -> Iterator[fx.Node]:
-    return (each for node in way for each in node.all_input_nodes if each not in way)
+    return (each for node in way for each in node.all_input_nodes if each not in way and not is_size(each))
 
 
-def _read_elsewhere(split: Split, node: fx.Node, part: Part, made: Collection[fx.Node]) -> bool:
+def _is_read_elsewhere(split: Split, node: fx.Node, part: Part) -> bool:
     """Whether somebody else needs it, who did not make it."""
-    others = (each.nodes for each in (split.core, split.after) if each is not part and node not in each.nodes)
-    users = {user for nodes in others for user in nodes} | {*split.total.nodes}
-    return node in split.wanted or node in split.new_carried or not users.isdisjoint(node.users)
+    others = [each for each in (split.core, split.after) if each is not part and node not in each.nodes]
+    readers = {each for other in others for each in other.inputs}
+    handed_on = (*split.total.inputs, *split.wanted, *split.new_carried)
+    return node in readers or node in handed_on

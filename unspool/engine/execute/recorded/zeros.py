@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import NamedTuple, TypeGuard
 
 import torch
@@ -15,11 +14,13 @@ class Zeros(NamedTuple):
 
     Args:
         shape: of the tensor.
+        strides: likewise.
         dtype: likewise.
         device: likewise.
     """
 
     shape: torch.Size
+    strides: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
 
@@ -30,16 +31,12 @@ class Zeros(NamedTuple):
         >>> Zeros.like(torch.ones(2, 3)).make().shape
         torch.Size([2, 3])
         """
-        return cls(leaf.shape, leaf.dtype, leaf.device)
+        strides = torch.empty(leaf.shape, device="meta").stride()
+        return cls(leaf.shape, strides, leaf.dtype, leaf.device)
 
     def make(self) -> Tensor:
         """The tensor, which is the caller's."""
         return torch.zeros(self.shape, dtype=self.dtype, device=self.device)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Of the tensor that is made."""
-        return tuple(prod(map(max, self.shape[axis + 1 :], [1] * len(self.shape))) for axis in range(len(self.shape)))
 
 
 Operand = Tensor | Zeros
