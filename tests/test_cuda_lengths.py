@@ -12,16 +12,15 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.comparison import assert_same, loss_of, plain_loop, results, shared, wanting_gradients
+from tests.device_lengths import by_lengths, keep_on_device
 from tests.emitting import interpreter
 from tests.emulator import emulated
 from tests.emulator.cells import UNITS, problem
 from tests.seen_operations import SeenOperations
 from tests.user_cells import RANDOM, USER_CELLS
 from unspool import Checkpoint, Keep, LSTMCell, OutputProjectionWrapper, Recompute, RNNCell, cell, dynamic_rnn, tracers
-from unspool.engine import run
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.tiles import Tiling
-from unspool.loops import arguments, looks
 
 aten: Any = torch.ops.aten
 WHOLE = Tiling(rows=2, warps=2)
@@ -91,16 +90,7 @@ class NoLooking(TorchFunctionMode):
 
 @pytest.fixture(autouse=True)
 def lengths_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (run, looks):
-        monkeypatch.setattr(module, "stays_on_device", lambda lengths, device: True)
-    monkeypatch.setattr(arguments, "check_lengths_fit", lambda lengths, steps: None)  # as if they were on a GPU
-
-
-def by_lengths(**options: Any) -> Callable[..., Any]:
-    def loop(own: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
-        return dynamic_rnn(own, inputs, torch.tensor(lengths), state, dtype, **options)
-
-    return loop
+    keep_on_device(monkeypatch)
 
 
 @pytest.mark.parametrize("lengths", [[4, 0, 2], [0, 1, 0], [0, 0, 0], [4, 4, 4], [1, 2, 9]])

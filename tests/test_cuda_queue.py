@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.comparison import check, engine_loop, plain_loop, results, wanting_gradients
+from tests.device_lengths import keep_on_device
 from tests.emulator import Emulated, emulated
 from tests.emulator.cells import MAKE, UNITS, problem
 from unspool import Checkpoint, Recompute, dynamic_rnn, explain
-from unspool.engine import run
 from unspool.engine.emit.cpp.libraries.build import Build
 from unspool.engine.emit.cuda.loop import running
 from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Tiling
-from unspool.loops import arguments, looks
 from unspool.structure import map_structure
 
 DIVIDED = Tiling(Units(UNITS, 16), rows=8, warps=2)
@@ -52,13 +51,6 @@ class Watched(Emulated):
         if chunk[0] > 1:  # steps
             self.seen.append((blocks, together))
         super().launch(kernel, chunk, blocks, threads, shared_bytes, together=together)
-
-
-def lengths_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if they were on a GPU."""
-    for module in (run, looks):
-        monkeypatch.setattr(module, "stays_on_device", lambda lengths, device: True)
-    monkeypatch.setattr(arguments, "check_lengths_fit", lambda lengths, steps: None)
 
 
 @cache
@@ -161,7 +153,7 @@ def test_groups_in_turn_equal_the_plain_loop(name: str, memory: Any) -> None:
 
 
 def test_lengths_on_the_device_are_read_by_each_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths_stay_on_the_device(monkeypatch)
+    keep_on_device(monkeypatch)
     own, inputs, state = problem("lstm", torch.float64, batch=BATCH)
 
     def loop(own: Any, inputs: Any, lengths: Any, state: Any, dtype: torch.dtype) -> Any:
@@ -193,7 +185,7 @@ def test_ragged_rows_have_a_kernel_of_their_own_where_that_is_cheaper(
     monkeypatch.setattr(running, "tilings", lambda *told, ragged=False: [other if ragged else DIVIDED])
     lengths = [min(each, 4) for each in RAGGED]
     if on_device:
-        lengths_stay_on_the_device(monkeypatch)
+        keep_on_device(monkeypatch)
     with emulated(Watched(blocks=64)) as emitter, torch.no_grad():
         machine = emitter.emulated
         assert isinstance(machine, Watched)

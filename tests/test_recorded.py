@@ -29,8 +29,9 @@ from tests.test_cuda_loop import operations_of
 from unspool import BasicLSTMCell, EmbeddingWrapper, cell, dynamic_rnn
 from unspool.engine import Memory
 from unspool.engine.execute import plain
-from unspool.engine.execute.recorded import recordings
+from unspool.engine.execute.recorded import recorded_call, recordings
 from unspool.engine.fallbacks import PerformanceWarning
+from unspool.engine.memory.copying import copy_all
 
 
 @pytest.fixture
@@ -267,6 +268,27 @@ def test_given_states_and_none_take_turns_in_one_recording(machine: Emulated) ->
             torch.testing.assert_close(outputs, expected_outputs, rtol=1e-12, atol=1e-12)
     assert machine.recorded == 1
     assert machine.repeated == 6
+
+
+def test_an_interrupted_copy_leaves_no_zeros_that_are_none(machine: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, inputs = lstm(), inputs_of(1)
+    state = own.zero_state(BATCH, torch.float64)
+
+    def outputs(first: Any = None) -> Tensor:
+        with torch.no_grad():
+            return dynamic_rnn(own, inputs, initial_state=first, dtype=torch.float64, time_major=True)[0]
+
+    def interrupted(*tensors: Any) -> None:
+        copy_all(*tensors)
+        raise KeyboardInterrupt
+
+    before, *_ = [outputs() for _ in range(3)]
+    given = type(state)(*(leaf + 0.5 for leaf in state))
+    monkeypatch.setattr(recorded_call, "copy_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        outputs(given)
+    monkeypatch.undo()
+    assert_close([outputs()], [before])
 
 
 def test_gradients_of_what_began_with_zeros_may_come_late_or_twice(machine: Emulated) -> None:

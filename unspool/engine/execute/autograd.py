@@ -15,6 +15,7 @@ from unspool.engine.execute.backward import Backward
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.recorded.lease import Needed
+from unspool.engine.execute.recorded.recorded_call import weights_of
 from unspool.engine.execute.recorded.recordings import with_room
 from unspool.engine.execute.recorded.zeros import Operand, Zeros, made
 from unspool.engine.memory.random_state import RandomState
@@ -67,8 +68,8 @@ class LoopFunction(torch.autograd.Function):
     @called_as_it_is
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         """Gradients of the operands that some gradient reaches."""
-        saved: Sequence[Tensor] = ctx.saved_tensors  # once: whoever packed them may unpack them only once
-        tensors = saved[: ctx.given]
+        saved: Sequence[Any] = ctx.saved_tensors  # once: whoever packed them may unpack them only once
+        operands: Sequence[Tensor | None] = saved[: ctx.given]
         reached = ctx.call.plan.reach.sources(ctx.call.layout, bits(each is not None for each in gradients))
         wanted = [need and bool(reached >> number & 1) for number, need in enumerate(ctx.needs_input_grad[1:])]
         if not any(wanted):
@@ -76,21 +77,22 @@ class LoopFunction(torch.autograd.Function):
         # Somebody wants gradients of these gradients, to see every operation, or many gradients at once.
         again = torch.is_grad_enabled()
         if again or onlooker() is not None or differentiator() is not None or any(map(is_batched, gradients)):
-            return (None, *_plain_backward(ctx, _all_made(ctx, tensors), gradients, wanted, again))
+            return (None, *_plain_backward(ctx, _with_zeros(ctx, operands), gradients, wanted, again))
         kept = ctx.given + len(ctx.from_outputs)
         outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
         with nullcontext() if ctx.loops == loops_at_once() else sharing(ctx.loops):  # as forward, on the same streams
-            found = None if ctx.lease is None else ctx.lease.backward(ctx.call, tensors, gradients, wanted)
+            weights = weights_of(ctx.call, operands)
+            found = None if ctx.lease is None else ctx.lease.backward(ctx.call, weights, gradients, wanted)
             if found is not None:
                 return (None, *found)
             known = Needed([*saved[kept:]], ctx.call.layout)
             with nullcontext(known) if ctx.lease is None else ctx.lease.needed() as (residuals, layout):
-                call, whole = ctx.call._replace(layout=layout), _all_made(ctx, tensors)
+                call, tensors = ctx.call._replace(layout=layout), _with_zeros(ctx, operands)
 
                 def run() -> list[Tensor | None]:
                     store = ResidualStore.reading(ctx.lengths, residuals, swap)
-                    return Backward(call, whole, outputs, store, gradients, wanted).run()
+                    return Backward(call, tensors, outputs, store, gradients, wanted).run()
 
                 return (None, *with_room(layout.device, run))
 
@@ -98,9 +100,9 @@ class LoopFunction(torch.autograd.Function):
 _apply: Callable[..., tuple[Tensor, ...]] = cast(Any, LoopFunction).apply
 
 
-def _all_made(ctx: Any, saved: Sequence[Tensor]) -> Sequence[Tensor]:
+def _with_zeros(ctx: Any, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
     """The operands that were saved, with zeros where a recording had its own."""
-    return made([ctx.zeros.get(number, each) for number, each in enumerate(saved)]) if ctx.zeros else saved
+    return made([ctx.zeros.get(number, each) for number, each in enumerate(operands)])
 
 
 def _separate(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:

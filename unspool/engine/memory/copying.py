@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -26,17 +26,11 @@ def copy_all(own: Sequence[Tensor], given: Sequence[Tensor]) -> None:
     >>> own[1]
     tensor([1., 1., 1.])
     """
-    pairs, together = [*zip(own, given, strict=True)], _together(own)
-    small: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
-    for number, (to, source) in enumerate(pairs):
+    together = _together(own)
+    for number, (to, source) in enumerate(zip(own, given, strict=True)):
         if number not in together:
             to.copy_(source)
-        else:
-            targets, sources = small.setdefault(to.dtype, ([], []))
-            targets.append(to)
-            sources.append(source)
-    for targets, sources in small.values():
-        torch._foreach_copy_(targets, sources)  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]  # no public name
+    _copy_together(own, given, together)
 
 
 def copies(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -47,18 +41,27 @@ def copies(tensors: Sequence[Tensor]) -> list[Tensor]:
     """
     together = _together(tensors)
     found = [torch.empty_like(each) if number in together else each.clone() for number, each in enumerate(tensors)]
-    if together:
-        copy_all([found[number] for number in together], [tensors[number] for number in together])
+    _copy_together(found, tensors, together)
     return found
 
 
-def _together(tensors: Sequence[Tensor]) -> Sequence[int]:
+def _together(tensors: Sequence[Tensor]) -> Collection[int]:
     """The numbers of the small tensors of which there are many, of one dtype."""
     small = [(number, each.dtype) for number, each in enumerate(tensors) if each.nbytes < LARGE]
     if len(small) <= FEW:
         return ()
     many = Counter(dtype for _, dtype in small)
-    return [number for number, dtype in small if many[dtype] > FEW]
+    return {number for number, dtype in small if many[dtype] > FEW}
+
+
+def _copy_together(own: Sequence[Tensor], given: Sequence[Tensor], numbers: Collection[int]) -> None:
+    """Copies tensors of these numbers, those of a dtype at once: torch copies those of several one after another."""
+    by_dtype: dict[torch.dtype, list[int]] = {}
+    for number in sorted(numbers):
+        by_dtype.setdefault(own[number].dtype, []).append(number)
+    for alike in by_dtype.values():
+        targets, sources = [own[number] for number in alike], [given[number] for number in alike]
+        torch._foreach_copy_(targets, sources)  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]  # no public name
 
 
 def brought(tensor: Tensor, device: torch.device) -> Tensor:

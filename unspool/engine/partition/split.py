@@ -136,14 +136,16 @@ def _assemble(
     """The parts, each with what it takes from the others and what it puts out for them."""
     handed_on = [node for node in new_carried if node is not None]
 
-    def part(own: Sequence[Node], *others: Sequence[Node], also: Sequence[Node] = ()) -> Part:
-        """`own`, which puts out what `others`, or the caller, need of it."""
+    def part(
+        own: Sequence[Node], *others: Sequence[Node], also: Collection[Node] = (), earlier: Collection[Node] = ()
+    ) -> Part:
+        """`own`, which puts out what `others`, or the caller, need of it, unless an `earlier` part has done so."""
         inside = set(own)
         used = {each for other in others for each in _inputs(other, {*other})} | set(also)
-        outputs = [node for node in own if node in used or node in wanted]
+        outputs = [node for node in own if node not in earlier and (node in used or node in wanted)]
         return Part(tuple(own), _inputs(own, inside), tuple(outputs))
 
-    core_part = part(core, after, total)
+    core_part = part(core, after, total, earlier=set(before))
     # A state that is handed on without being computed, or that is wanted as it was, passes through the core.
     through = [node for node in [*handed_on, *wanted, *_inputs(after, after)] if node in carried or node in handed_on]
     core_inputs = _unique([*core_part.inputs, *(node for node in through if node not in core)])
@@ -151,9 +153,9 @@ def _assemble(
     core_outputs = _unique([*core_part.outputs, *(node for node in carried if node in seen_outside)])
     return Split(
         invariant=part(invariant, before, core, after, total),
-        before=part(before, core, after, total, also=handed_on),
+        before=part(before, core, after, total, also=set(handed_on).difference(core)),
         core=Part(core_part.nodes, core_inputs, core_outputs),
-        after=part(after, total),
+        after=part(after, total, earlier={*before, *core}),
         total=part(total),
         carried=tuple(carried),
         new_carried=tuple(new_carried),

@@ -66,12 +66,12 @@ class Lease:
         with self._recording.lock.own:
             yield self._recording.needed() if self._own is None else self._own
 
-    def backward(self, call: Call, tensors: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]) -> Any:
+    def backward(self, call: Call, weights: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]) -> Any:
         """Gradients of the operands, None where they are not wanted; None if nothing like this has been recorded."""
         with self._recording.lock.own:
             if self._own is not None:
                 return None
-            found = self._recording.backward(call, tensors, gradients, wanted)
+            found = self._recording.backward(call, weights, gradients, wanted)
             if found is not None and not _keeps_graph():
                 self._context = None
             return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from unspool.engine.execute.call import Call
 from unspool.engine.execute.device_layout import DeviceLayout
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.recorded.lease import Gradients, Lease, Needed
-from unspool.engine.execute.recorded.zeros import Operand, Zeros, all_made
+from unspool.engine.execute.recorded.zeros import Operand, Zeros
 from unspool.engine.memory.copying import copies, copy_all
 from unspool.engine.memory.residual_store import ResidualStore
 from unspool.forking import ForkSafeLock
@@ -35,42 +35,42 @@ ALIGNED = 16
 """Bytes of the widest read."""
 
 
-class _Pass(NamedTuple):
+class _Pass:
     """A pass that is recorded.
 
     Args:
         given: the memory from which it reads what differs from call to call.
         replay: runs it.
         results: the memory that it writes to.
-        zero: the numbers of those that are given, of which it is known that they are zero.
     """
 
-    given: list[Tensor]
-    replay: Callable[[], None]
-    results: list[Tensor | None]
-    zero: set[int]
+    def __init__(self, given: Sequence[Tensor], replay: Callable[[], None], results: Sequence[Tensor | None]) -> None:
+        self._given, self._replay, self._results = given, replay, results
+        self._zero: set[int] = set()
+        """The numbers of those that are given, of which it is known that they are zero."""
 
     def __call__(self, given: Sequence[Operand]) -> list[Tensor | None]:
         """Runs it on these operands: copies of its results."""
-        if all_made(given):
-            copy_all(self.given, given)
-            self.zero.clear()
-        else:
-            self._take(given)
-        self.replay()
-        found = iter(copies([each for each in self.results if each is not None]))
-        return [None if each is None else next(found) for each in self.results]
+        self._take(given)
+        self._replay()
+        found = iter(copies([each for each in self._results if each is not None]))
+        return [None if each is None else next(found) for each in self._results]
 
     def _take(self, given: Sequence[Operand]) -> None:
-        """Copies what there is to copy, and lets zeros be where there are zeros already."""
-        for number, (own, each) in enumerate(zip(self.given, given, strict=True)):
+        """Copies what there is to copy, and lets zeros be where there are zeros already.
+
+        What is known to be zero is so at any time: an interrupt may come between any two of these lines.
+        """
+        targets, sources = list[Tensor](), list[Tensor]()
+        for number, (own, each) in enumerate(zip(self._given, given, strict=True)):
             if not isinstance(each, Zeros):
-                self.zero.discard(number)
-            elif number not in self.zero:
+                self._zero.discard(number)
+                targets.append(own)
+                sources.append(each)
+            elif number not in self._zero:
                 own.zero_()
-                self.zero.add(number)
-        pairs = [(own, each) for own, each in zip(self.given, given, strict=True) if not isinstance(each, Zeros)]
-        copy_all([own for own, _ in pairs], [each for _, each in pairs])
+                self._zero.add(number)
+        copy_all(targets, sources)
 
 
 class RecordedCall:
@@ -86,15 +86,15 @@ class RecordedCall:
     def __init__(self, recorder: Recorder, place: Hashable, call: Call, tensors: Sequence[Tensor]) -> None:
         self._recorder, self._place, self.lock = recorder, place, ForkSafeLock()
         self._given = copies(moving(call, tensors))
-        self._addresses = addresses(call, tensors)
+        self._addresses = addresses(call, weights_of(call, tensors))
         store = None if call.memory is None else ResidualStore()
         layout = self._layout = call.layout
         if isinstance(layout, DeviceLayout):
             self._layout = layout.with_lengths(self._given[-1])
-        own, on_own = self._own(tensors), call._replace(layout=self._layout)
+        own, on_own = self._own(weights_of(call, tensors)), call._replace(layout=self._layout)
         replay, results = recorder.record(lambda: forward(on_own, own, store))
         self._outputs = results
-        self._forward = _Pass(self._given, replay, [*results], set())
+        self._forward = _Pass(self._given, replay, [*results])
         self._residuals = [] if store is None else store.saved()
         self.lengths = [] if store is None else store.lengths
         self._backward: dict[Hashable, _Pass | None] = {}
@@ -139,10 +139,10 @@ class RecordedCall:
         return Needed(own, layout.with_lengths(lengths))
 
     def backward(
-        self, call: Call, tensors: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]
+        self, call: Call, weights: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]
     ) -> list[Tensor | None] | None:
-        """Gradients of the operands of the last call; None if nothing like this has been recorded."""
-        if self._recorder.place() != self._place or addresses(call, tensors) != self._addresses:
+        """Gradients of the operands of the last call, whose weights lie here; None if nothing like it is recorded."""
+        if self._recorder.place() != self._place or addresses(call, weights) != self._addresses:
             return None
         like = tuple(wanted), tuple(None if each is None else _form(each) for each in gradients)
         if like not in self._backward:
@@ -151,7 +151,7 @@ class RecordedCall:
                 return None
             if len(self._backward) == MOST_GRADIENTS:
                 return None
-            self._backward[like] = recorded_or_none(lambda: self._record_backward(call, tensors, gradients, wanted))
+            self._backward[like] = recorded_or_none(lambda: self._record_backward(call, weights, gradients, wanted))
         found = self._backward[like]
         if found is None:
             return None
@@ -159,20 +159,19 @@ class RecordedCall:
             return found([each for each in gradients if each is not None])
 
     def _record_backward(
-        self, call: Call, tensors: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]
+        self, call: Call, weights: Sequence[Tensor], gradients: Gradients, wanted: Sequence[bool]
     ) -> _Pass:
         given = [None if each is None else copies([each])[0] for each in gradients]
         outputs = {number: self._outputs[number] for number in call.schedule.used_outputs}
         residuals, layout = self.needed()
         store = ResidualStore.reading(self.lengths, residuals)
-        own, on_own = self._own(tensors), call._replace(layout=layout)
+        own, on_own = self._own(weights), call._replace(layout=layout)
         replay, results = self._recorder.record(lambda: Backward(on_own, own, outputs, store, given, wanted).run())
-        return _Pass([each for each in given if each is not None], replay, results, set())
+        return _Pass([each for each in given if each is not None], replay, results)
 
-    def _own(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def _own(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """The operands of a call, those that differ from call to call in memory of its own."""
-        given = len(self._given) - isinstance(self._layout, DeviceLayout)
-        return [*tensors[: len(tensors) - given], *self._given[:given]]
+        return [*weights, *self._given[: len(self._given) - isinstance(self._layout, DeviceLayout)]]
 
 
 def recorded_or_none(record: Callable[[], Made]) -> Made | None:
@@ -193,11 +192,14 @@ def moving(call: Call, tensors: Sequence[T]) -> Sequence[T | Tensor]:
     return [*found, layout.lengths] if isinstance(layout, DeviceLayout) else found
 
 
-def addresses(call: Call, operands: Sequence[Operand]) -> tuple[Hashable, ...]:
+def weights_of(call: Call, operands: Sequence[Any]) -> Sequence[Tensor]:
+    """The first of its operands."""
+    return operands[: len(call.plan.trace.operands.weights)]
+
+
+def addresses(call: Call, weights: Sequence[Tensor]) -> tuple[Hashable, ...]:
     """Where weights and constants are, which are read where they lie."""
-    weights = cast("Sequence[Tensor]", operands[: len(call.plan.trace.operands.weights)])
-    fixed = [*weights, *call.constants.values()]
-    return tuple([(each.data_ptr(), each.stride()) for each in fixed])
+    return tuple([(each.data_ptr(), each.stride()) for each in (*weights, *call.constants.values())])
 
 
 def forms(operands: Sequence[Operand]) -> tuple[Hashable, ...]:
@@ -208,5 +210,5 @@ def forms(operands: Sequence[Operand]) -> tuple[Hashable, ...]:
 def _form(operand: Operand) -> Hashable:
     """How it lies, and whether vectors may be read."""
     if isinstance(operand, Zeros):
-        return operand.shape, operand.strides, operand.dtype, True
+        return operand.shape, operand.strides, operand.dtype, True  # as torch allocates them
     return operand.shape, operand.stride(), operand.dtype, operand.data_ptr() % ALIGNED == 0

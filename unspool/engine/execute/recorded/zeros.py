@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,10 +13,10 @@ class Zeros(NamedTuple):
     """Stands for a tensor of zeros among operands.
 
     Args:
-        shape: of the tensor.
-        strides: likewise.
-        dtype: likewise.
-        device: likewise.
+        shape: its shape.
+        strides: how its elements will lie, one behind the other.
+        dtype: its dtype.
+        device: where it will be.
     """
 
     shape: torch.Size
@@ -26,13 +26,12 @@ class Zeros(NamedTuple):
 
     @classmethod
     def like(cls, leaf: Tensor) -> Zeros:
-        """In the shape of a tensor.
+        """As many zeros as a tensor has elements.
 
-        >>> Zeros.like(torch.ones(2, 3)).make().shape
-        torch.Size([2, 3])
+        >>> Zeros.like(torch.ones(3, 2).t())[:2]
+        (torch.Size([2, 3]), (3, 1))
         """
-        strides = torch.empty(leaf.shape, device="meta").stride()
-        return cls(leaf.shape, strides, leaf.dtype, leaf.device)
+        return cls(leaf.shape, torch.empty(leaf.shape, device="meta").stride(), leaf.dtype, leaf.device)
 
     def make(self) -> Tensor:
         """The tensor, which is the caller's."""
@@ -42,13 +41,10 @@ class Zeros(NamedTuple):
 Operand = Tensor | Zeros
 
 
-def made(operands: Sequence[Operand]) -> Sequence[Tensor]:
-    """The operands, with tensors where zeros were only meant."""
-    if all_made(operands):
-        return operands
+def made(operands: Sequence[Operand]) -> list[Tensor]:
+    """The operands, with tensors where zeros were only meant.
+
+    >>> made([torch.ones(1), Zeros.like(torch.ones(2))])
+    [tensor([1.]), tensor([0., 0.])]
+    """
     return [each.make() if isinstance(each, Zeros) else each for each in operands]
-
-
-def all_made(operands: Sequence[Operand]) -> TypeGuard[Sequence[Tensor]]:
-    """Whether all of them are tensors."""
-    return not any(isinstance(each, Zeros) for each in operands)

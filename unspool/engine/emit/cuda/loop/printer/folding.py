@@ -66,17 +66,17 @@ class FoldText(LoopText):
         self._kept, self._folded = self.share[: self.mapped.kept], self.share[self.mapped.kept :]
         self._count, self._terms = math.prod(self._kept), math.prod(self._folded)
         over_units = any(places.division.posts(loop, each) for each in self._folds)
-        self._has_lanes(LANES if over_units else min(LANES, 1 << (self._terms - 1).bit_length()), self._terms)
-
-    def _has_lanes(self, lanes: int, terms: int) -> None:
-        """Notes down how many lanes fold so many terms, or vectors of them."""
-        self._lanes, self._lane = lanes, f"const int lane = unspool::thread() % {lanes};\n"
-        self._each, self._is_full = -(-terms // lanes), terms % lanes == 0 and lanes == LANES
-        """How many of them a lane has, and whether every lane of a warp has as many."""
+        pieces = self._terms // self._width
+        self._lanes = LANES if over_units else min(LANES, 1 << (pieces - 1).bit_length())
+        self._lane = f"const int lane = unspool::thread() % {self._lanes};\n"
+        self._each = -(-pieces // self._lanes)
+        """How many terms of a fold, or vectors of them, a lane has."""
 
     def text(self) -> str:
         """The loop and what is in it."""
-        body, stores = "".join(self._lines()), self._kept_apart(self._stored())
+        body, stores = "".join(self._lines()), self._stored()
+        if stores and (self._terms % self._lanes or self._lanes < LANES):  # lanes without a term have read another's
+            stores = f"unspool::sync_warp();\n{stores}"
         starts = "".join(map(variables_of_fold, self._folds))
         ends, found = self._ends()
         inside = self.mapped.unit is not None and self.mapped.unit >= self.mapped.kept
@@ -93,10 +93,6 @@ class FoldText(LoopText):
             inner += f"for (int at = 0; at < {self._each}; at++) {{\n{indent(turn + term + stores, '  ')}}}\n{ends}"
         text = self._for_rows(row + starts + inner)
         return f"{text}unspool::linger(unspool::kUnderway);\n{self._for_rows(row + found)}" if found else text
-
-    def _kept_apart(self, stores: str) -> str:
-        """Lines that store elements, once lanes without a term, which have read another's, have done so."""
-        return f"unspool::sync_warp();\n{stores}" if stores and not self._is_full else stores
 
     def _for_rows(self, lines: str) -> str:
         """What is done for each row, by the lanes that have it."""

@@ -80,6 +80,11 @@ class LoopText:
             return mapped.dims
         return tuple(self._units.each if k == mapped.unit else size for k, size in enumerate(mapped.dims))
 
+    @property
+    def _width(self) -> int:
+        """Elements that a thread takes at a time."""
+        return 1
+
     # -- loops ---------------------------------------------------------------------------------------------------------
 
     def _pointwise(self) -> str:

@@ -35,6 +35,9 @@ def vector_width(places: Places, loop: Loop) -> int:
     if not all(map(_goes_by_elements, loop.statements)) or len(mapped.dims) == mapped.kept:
         return 1
     made = [each.target for each in loop.statements if isinstance(each, Compute)]
+    folds = len(made) < len(loop.statements)
+    if folds and not {ref.root().buffer for ref in made}.isdisjoint(_own_reads(places, loop)):
+        return 1
     read = [_seen(ref, mapped) for ref in places.division.reads(loop)]
     written = [_seen(ref, mapped) for ref in made if _has_memory(ref.root().buffer, places)]
     moved = [ref for ref in read if ref.strides[-1]] + written
@@ -48,6 +51,11 @@ def vector_width(places: Places, loop: Loop) -> int:
 def _goes_by_elements(each: InLoop) -> bool:
     """Whether a statement computes elements, or folds them in any order."""
     return not each.adds if isinstance(each, Compute) else isinstance(each, Reduce) and not is_place(each)
+
+
+def _own_reads(places: Places, loop: Loop) -> set[Buffer]:
+    """What a loop reads of a block's own memory."""
+    return {ref.root().buffer for ref in places.division.reads(loop)}.intersection(places.own)
 
 
 def _has_memory(buffer: Buffer, places: Places) -> bool:
@@ -72,8 +80,7 @@ class _InVectors(LoopText):
     """A loop whose elements are those of vectors, all of which begin at multiples of 16 bytes."""
 
     def __init__(self, places: Places, loop: Loop, *others: Any) -> None:
-        super().__init__(places, loop, *others)
-        self._width = vector_width(places, loop)
+        super().__init__(places, loop, *others)  # the number of the loop, and what else a fold has
         self._read: list[tuple[Ref, str]] = []
         self._ahead: list[str] = []
         """Lines that declare what is read of rows, before anything is computed, for so many turns."""
@@ -87,6 +94,11 @@ class _InVectors(LoopText):
         self._made: list[str] = []
         """Lines that declare what it writes, and read what all rows share, which is near."""
 
+    @property
+    def _width(self) -> int:
+        """Elements of a vector."""
+        return vector_width(self.places, self.loop)
+
     def _by_element(self) -> str:
         """What is done with each element of vectors that have been read."""
         lines = "".join(self._lines())
@@ -94,8 +106,9 @@ class _InVectors(LoopText):
         return f"#pragma unroll\nfor (int v = 0; v < {self._width}; v++) {{\n{indent(lines, '  ')}}}\n"
 
     def _at_once(self, vectors: int) -> int:
-        """Of so many vectors of a thread, how many are on their way from memory at the same time."""
-        return max(1, min(vectors, AHEAD // max(1, len(self._ahead))))
+        """Of so many vectors of a thread, how many are on their way from memory at the same time: as many each time."""
+        most = max(1, AHEAD // max(1, len(self._ahead)))
+        return -(-vectors // -(-vectors // most))
 
     def _arrays(self, turns: int) -> str:
         """Lines that declare what is read of rows."""
@@ -211,10 +224,10 @@ class VectorFoldText(_InVectors, FoldText):
         after: a loop that goes on with what it has folded.
     """
 
-    def __init__(self, places: Places, loop: Loop, number: int = 0, after: Loop | None = None) -> None:
-        super().__init__(places, loop, number, after)
-        self._vectors = self._terms // self._width
-        self._has_lanes(min(LANES, 1 << (self._vectors - 1).bit_length()), self._vectors)
+    @property
+    def _vectors(self) -> int:
+        """Of a row."""
+        return self._terms // self._width
 
     @property
     def _turns(self) -> int:
@@ -232,14 +245,14 @@ class VectorFoldText(_InVectors, FoldText):
         read = head + indent("".join([term, *self._from.values(), *self._loads]), "  ") + "}\n" if self._loads else ""
         there = f"const bool there = here && {self._place('(at + turn)')} < {self._vectors};\n"
         made = [there, term, *self._to.values(), *self._made, each]
-        made += [self._kept_apart(f"if (there) {{\n{indent(stores, '  ')}}}\n")] if stores else []
+        made += [f"if (there) {{\n{indent(stores, '  ')}}}\n"] if stores else []
         inner = self._arrays(turns) + read + head + indent("".join(made), "  ") + "}\n"
         inner = f"for (int at = 0; at < {self._each}; at += {turns}) {{\n{indent(inner, '  ')}}}\n"
         row = "".join(self.pointers.values())
         return self._for_rows(row + starts + inner + ends)
 
     def _term(self, at: str) -> str:
-        """Lines that say where a lane's vector begins."""
+        """Lines that say where a lane's vector begins; one without reads the last, which nobody writes meanwhile."""
         place, last = self._place(at), self._vectors - 1
         line = f"const int term = ({place} < {last} ? {place} : {last}) * {self._width};\n"
         return line + index_lines(self._folded, "term", len(self._kept))

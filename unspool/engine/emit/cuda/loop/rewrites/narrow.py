@@ -21,7 +21,7 @@ CHEAP = {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.neg.default, at
 MOST = 4
 """Operations that are done again for a value."""
 WORTH = 1.25
-"""How many times as many bytes it has to spare as it takes."""
+"""How many times as many bytes of memory it has to spare as it takes."""
 
 
 def with_narrow_reads(split: Split, labels: dict[fx.Node, Label]) -> Split:
@@ -33,8 +33,8 @@ def with_narrow_reads(split: Split, labels: dict[fx.Node, Label]) -> Split:
     order = [*split.before.nodes, *split.core.nodes, *split.after.nodes]
     inside = [{*part.nodes, *again} for part, again in ((split.core, core), (split.after, after))]
     given = [each for own in inside for node in own for each in node.all_input_nodes if each not in own]
-    others = [each for node in split.total.nodes for each in node.all_input_nodes]
-    needed = ancestors([*given, *others, *split.new_carried, *split.wanted], stop={*split.core.nodes})
+    handed_on = [node for node in split.new_carried if node not in inside[0]]
+    needed = ancestors([*given, *split.total.inputs, *handed_on, *split.wanted], stop={*split.core.nodes})
     before = [node for node in split.before.nodes if node in needed]
     return regroup(split, before, *([node for node in order if node in own] for own in inside))
 
@@ -47,7 +47,8 @@ def _again(split: Split, part: Part, earlier: Sequence[fx.Node], labels: dict[fx
         way = _way(wide, made, labels) if wide in made else set[fx.Node]()
         if not way:
             continue
-        new = {each for each in _needs(way) if labels.get(each) != SHARED} - reads
+        new = {each for each in _needs(way) if labels[each] != SHARED} - reads
+        # What a part makes is written and read; what is there anyway, or stays there for others, is only read.
         taken = sum(row_bytes(each, labels) * (1 if each in handed_on or each not in made else 2) for each in new)
         spared = row_bytes(wide, labels) * (1 if _is_read_elsewhere(split, wide, part) else 2)
         if WORTH * taken < spared:
@@ -64,7 +65,7 @@ def _way(wide: fx.Node, made: Collection[fx.Node], labels: dict[fx.Node, Label])
         if node not in made or node.target not in CHEAP or not all(map(has_form, lowered(node, labels))):
             return set()
         way.add(node)
-        by_row = [each for each in node.all_input_nodes if not is_size(each) and labels.get(each) != SHARED]
+        by_row = [each for each in node.all_input_nodes if not is_size(each) and labels[each] != SHARED]
         left += [each for each in by_row if row_bytes(each, labels) >= row_bytes(wide, labels)]
     return set() if left else way
 
