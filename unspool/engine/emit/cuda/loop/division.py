@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -316,23 +317,29 @@ def _local(seen: Ref, unit: int | None, apart: int, units: Units) -> Ref | None:
     """Elements of a divided buffer as its owner has them, if a loop meets those of each unit with that unit."""
     if unit is None:
         return None
+    found = _own_places(seen.shape, seen.strides, seen.offset, unit, apart, units)
+    return None if found is None else Ref(seen.buffer, *found)
+
+
+@lru_cache(4096)  # each way to divide a core asks the same of the same loops
+def _own_places(
+    shape: tuple[int, ...], strides: tuple[int, ...], offset: int, unit: int, apart: int, units: Units
+) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
+    """The shape, the strides and the offset of what an owner has of such elements."""
     block, own = units.count * apart, units.each * apart
-    turns, rest = divmod(seen.offset, block)
-    strides = [stride // block * own if stride % block == 0 else stride for stride in seen.strides]
-    local = replace(
-        seen,
-        shape=tuple(units.each if k == unit else size for k, size in enumerate(seen.shape)),
-        strides=tuple(strides),
-        offset=turns * own + rest,
-    )
-    indices: Numbers = np.indices(seen.shape).reshape(len(seen.shape), -1)
-    places = seen.offset + _dot(seen.strides, indices)
+    turns, rest = divmod(offset, block)
+    own_shape = tuple(units.each if k == unit else size for k, size in enumerate(shape))
+    own_strides = tuple(stride // block * own if stride % block == 0 else stride for stride in strides)
+    own_offset = turns * own + rest
+    indices: Numbers = np.indices(shape).reshape(len(shape), -1)
+    places = offset + _dot(strides, indices)
     if np.any(places // apart % units.count != indices[unit]):
         return None
     first = indices[:, indices[unit] < units.each]  # those of the first block
     expected = places[indices[unit] < units.each]
     expected = expected // block * own + expected % block
-    return local if np.array_equal(expected, local.offset + _dot(local.strides, first)) else None
+    same = np.array_equal(expected, own_offset + _dot(own_strides, first))
+    return (own_shape, own_strides, own_offset) if same else None
 
 
 def _dot(strides: Sequence[int], indices: Numbers) -> Numbers:

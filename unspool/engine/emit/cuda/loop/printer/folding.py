@@ -55,11 +55,12 @@ class FoldText(LoopText):
         places: where its values are.
         loop: the loop.
         number: which one of a step's.
+        width: elements that a lane takes at a time.
         after: a loop that goes on with what it has folded.
     """
 
-    def __init__(self, places: Places, loop: Loop, number: int = 0, after: Loop | None = None) -> None:
-        super().__init__(places, loop, number)
+    def __init__(self, places: Places, loop: Loop, number: int = 0, width: int = 1, after: Loop | None = None) -> None:
+        super().__init__(places, loop, number, width)
         self._after = after
         self._meets = True
         self._folds = [each for each in loop.statements if isinstance(each, Reduce)]

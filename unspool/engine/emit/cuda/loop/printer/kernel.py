@@ -272,9 +272,10 @@ class KernelText:
     def _printer(self, loop: Loop, number: int, after: Loop | None) -> LoopText:
         if not isinstance(loop.statements[0], Compute | Reduce):
             return AloneText(self.places, loop, number)
+        width = self.widths[loop]
         if any(isinstance(each, Reduce) for each in loop.statements):
-            return (VectorFoldText if self.widths[loop] > 1 else FoldText)(self.places, loop, number, after)
-        return (VectorText if self.widths[loop] > 1 else LoopText)(self.places, loop, number)
+            return (VectorFoldText if width > 1 else FoldText)(self.places, loop, number, width, after)
+        return (VectorText if width > 1 else LoopText)(self.places, loop, number, width)
 
     def _touched(self, loop: Loop, after: Loop | None) -> Iterator[Touch]:
         has_warps = self._has_warps(loop)

@@ -46,10 +46,11 @@ class LoopText:
         places: where its values are.
         loop: the loop.
         number: which one of a step's.
+        width: elements that a thread takes at a time.
     """
 
-    def __init__(self, places: Places, loop: Loop, number: int = 0) -> None:
-        self.places, self.loop, self._number = places, loop, number
+    def __init__(self, places: Places, loop: Loop, number: int = 0, width: int = 1) -> None:
+        self.places, self.loop, self._number, self._width = places, loop, number, width
         self.mapped = places.division.mapped[loop]
         self._units = places.division.units
         self._registers = Registers()
@@ -79,11 +80,6 @@ class LoopText:
         if mapped.unit is None or self._units is None:
             return mapped.dims
         return tuple(self._units.each if k == mapped.unit else size for k, size in enumerate(mapped.dims))
-
-    @property
-    def _width(self) -> int:
-        """Elements that a thread takes at a time."""
-        return 1
 
     # -- loops ---------------------------------------------------------------------------------------------------------
 

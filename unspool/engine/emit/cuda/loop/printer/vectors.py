@@ -79,8 +79,8 @@ def _fits(ref: Ref, width: int) -> bool:
 class _InVectors(LoopText):
     """A loop whose elements are those of vectors, all of which begin at multiples of 16 bytes."""
 
-    def __init__(self, places: Places, loop: Loop, *others: Any) -> None:
-        super().__init__(places, loop, *others)  # the number of the loop, and what else a fold has
+    def __init__(self, places: Places, loop: Loop, number: int = 0, width: int = 1, *others: Any) -> None:
+        super().__init__(places, loop, number, width, *others)  # what a fold has besides
         self._read: list[tuple[Ref, str]] = []
         self._ahead: list[str] = []
         """Lines that declare what is read of rows, before anything is computed, for so many turns."""
@@ -93,11 +93,6 @@ class _InVectors(LoopText):
         """Lines that take elements out of their vectors: halves are converted once."""
         self._made: list[str] = []
         """Lines that declare what it writes, and read what all rows share, which is near."""
-
-    @property
-    def _width(self) -> int:
-        """Elements of a vector."""
-        return vector_width(self.places, self.loop)
 
     def _by_element(self) -> str:
         """What is done with each element of vectors that have been read."""
@@ -188,6 +183,7 @@ class VectorText(_InVectors):
         places: where its values are.
         loop: the loop.
         number: which one of a step's.
+        width: elements of a vector.
     """
 
     def text(self) -> str:
@@ -221,6 +217,7 @@ class VectorFoldText(_InVectors, FoldText):
         places: where its values are.
         loop: the loop.
         number: which one of a step's.
+        width: elements of a vector.
         after: a loop that goes on with what it has folded.
     """
 
