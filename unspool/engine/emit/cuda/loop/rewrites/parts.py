@@ -36,13 +36,11 @@ def in_parts(statements: Sequence[Statement], stores: Stores, new: New) -> list[
             if size is not None:
                 own = each.target.buffer
                 parts = [new(own.name, own.dtype, (size,)) for _ in parts_of(each.target, size)]
-                found = [made for other in found for made in _parted(other, each, parts)]
-                uses = Uses(found)
+                found = _with_parts(found, uses, each, parts)
         for each in filter(_is_vector, before):
             size = _size_made(each, uses) if each in uses else None
             if size is not None:
-                found = [made for other in found for made in _parted(other, each, parts_of(each.target, size))]
-                uses = Uses(found)
+                found = _with_parts(found, uses, each, parts_of(each.target, size))
     return [made for each in found for made in _emitted_in_parts(each, uses)]
 
 
@@ -54,16 +52,43 @@ class Uses:
     """
 
     def __init__(self, statements: Sequence[Statement]) -> None:
-        self._statements = set(statements)
+        self._statements = set[Statement]()
         self.makers = defaultdict[Buffer, list[Statement]](list)
         self.readers = defaultdict[Buffer, list[Statement]](list)
-        for each in statements:
-            self.makers[each.target.root().buffer].append(each)
-            for buffer in dict.fromkeys(ref.root().buffer for ref in each.reads()):
-                self.readers[buffer].append(each)
+        self._add(statements)
 
     def __contains__(self, each: Statement) -> bool:
         return each in self._statements
+
+    def replace(self, old: Statement, made: Sequence[Statement]) -> None:
+        """Statements in place of one."""
+        self._statements.remove(old)
+        self.makers[old.target.root().buffer].remove(old)
+        for buffer in _read_by(old):
+            self.readers[buffer].remove(old)
+        self._add(made)
+
+    def _add(self, statements: Sequence[Statement]) -> None:
+        self._statements.update(statements)
+        for each in statements:
+            self.makers[each.target.root().buffer].append(each)
+            for buffer in _read_by(each):
+                self.readers[buffer].append(each)
+
+
+def _read_by(each: Statement) -> set[Buffer]:
+    return {ref.root().buffer for ref in each.reads()}
+
+
+def _with_parts(statements: Sequence[Statement], uses: Uses, each: Compute, parts: Sequence[Ref]) -> list[Statement]:
+    """The statements once the target of `each` is computed in parts, which `uses` knows then."""
+    affected, found = {each, *uses.readers[each.target.buffer]}, list[Statement]()
+    for other in statements:
+        made = [*_parted(other, each, parts)] if other in affected else [other]
+        if made != [other]:
+            uses.replace(other, made)
+        found += made
+    return found
 
 
 def _emitted_in_parts(each: Statement, uses: Uses) -> Iterator[Statement]:
@@ -161,9 +186,6 @@ def _is_emitted(each: Statement, value: Ref) -> bool:
 def _parted(other: Statement, each: Compute, parts: Sequence[Ref]) -> Iterator[Statement]:
     """What a statement is once the target of `each` is computed, and emitted, in parts."""
     whole, size = each.target.buffer, parts[0].size
-    if other is not each and not any(ref.root().buffer is whole for ref in other.reads()):
-        yield other
-        return
 
     def read(ref: Ref) -> Ref:
         own = ref.root()
