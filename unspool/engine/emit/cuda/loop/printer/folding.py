@@ -62,7 +62,6 @@ class FoldText(LoopText):
     def __init__(self, places: Places, loop: Loop, number: int = 0, width: int = 1, after: Loop | None = None) -> None:
         super().__init__(places, loop, number, width)
         self._after = after
-        self._meets = True
         self._folds = [each for each in loop.statements if isinstance(each, Reduce)]
         self._kept, self._folded = self.share[: self.mapped.kept], self.share[self.mapped.kept :]
         self._count, self._terms = math.prod(self._kept), math.prod(self._folded)

@@ -56,7 +56,8 @@ class LoopText:
         self._registers = Registers()
         self.pointers: dict[str, str] = {}
         """Lines that point to what the loop needs of its row."""
-        self._meets = False
+        self._guard = "there"
+        """Whether a lane has an element, where all of them stay; nothing where only those do that have one."""
         self.early = Early(places, number)
         self._totals: list[tuple[Ref, str]] = []
         """Elements of products that have been added up, each with its variable."""
@@ -84,6 +85,8 @@ class LoopText:
     # -- loops ---------------------------------------------------------------------------------------------------------
 
     def _pointwise(self) -> str:
+        stay = self._all_stay()
+        self._guard = "there" if stay else ""
         body = "".join(self._lines()) + self._stored()
         count = math.prod(self.share)
         pointers = "".join(self.pointers.values())
@@ -92,7 +95,7 @@ class LoopText:
         else:
             head, begin = f"for (int begin = 0; begin < step.rows * {count}; begin += THREADS) {{\n", "begin"
         own = f"const int item = {begin} + unspool::thread();\n"
-        if self._meets:
+        if stay:
             most = self.places.tiling.rows * count
             if self.places.division.units is not None:  # a whole warp without an element: it would read another's
                 own = f"if ({begin} + warp * {LANES} >= step.rows * {count}) break;\n{own}"
@@ -102,7 +105,6 @@ class LoopText:
         else:
             own += f"if (item >= step.rows * {count}) break;\n"
             own += f"const int r = item / {count}, row = r;\n" + index_lines(self.share, f"item % {count}")
-            body = body.replace("if (there) ", "").replace("if (there && ", "if (").replace(", there);", ", true);")
         return head + indent(own + self._unit_line() + pointers + body, "  ") + "}\n"
 
     @property
@@ -133,7 +135,24 @@ class LoopText:
 
     def lines(self) -> str:
         """What is in the loop, for an element that there is."""
-        return ("".join(self._lines()) + self._stored()).replace("if (there) ", "").replace("if (there && ", "if (")
+        self._guard = ""
+        return "".join(self._lines()) + self._stored()
+
+    def _all_stay(self) -> bool:
+        """Whether lanes without an element stay: all of a warp wait for words together, and post halves by pairs."""
+        made = [each.target.root().buffer for each in self.loop.statements if isinstance(each, Compute)]
+        return any(map(self._is_posted, self.places.division.reads(self.loop))) or any(map(self._goes_by_pairs, made))
+
+    def _is_posted(self, ref: Ref) -> bool:
+        """Whether an element that the loop reads is waited for, until whoever computes it has posted it."""
+        root, division = ref.root().buffer, self.places.division
+        by_sums = root.place is Place.PRODUCT and self._units is not None
+        return not by_sums and not division.is_given(root) and self._own_index(ref) is None
+
+    def _goes_by_pairs(self, buffer: Buffer) -> bool:
+        """Whether what is computed of a buffer is posted by two lanes together."""
+        crosses = buffer in self.places.division.crossing and not self.places.tiling.near
+        return crosses and buffer.dtype in HALVES and buffer not in self.places.woven
 
     def _lines(self) -> Iterator[str]:
         source = ""
@@ -158,10 +177,10 @@ class LoopText:
             arguments.append(converted(self._argument(ref, dtype), ref.buffer.dtype, dtype))
         name = self._registers.name(each.target)
         if each.expression == "{0}" and each.target.root().buffer.place in (Place.EMITTED, Place.CARRIED):
-            yield self._write(each.target, arguments[0], "there")
+            yield self._write(each.target, arguments[0], self._guard)
             return  # nobody reads it in this loop
         yield f"const {COMPUTED[each.target.buffer.dtype]} {name} = {self._expression(each, arguments)};\n"
-        yield self._write(each.target, name, "there")
+        yield self._write(each.target, name, self._guard)
         self._registers.hold(each.target, name)
 
     def _expression(self, each: Compute, arguments: Sequence[str]) -> str:
@@ -203,7 +222,6 @@ class LoopText:
                 raise CannotEmitError(
                     f"{root.name} is read by others than those who compute it, and lies with a product"
                 )
-            self._meets = True
             slot = "step.before(row)" if root.place is Place.CARRIED else "(step.start + row)"
             name = f"{root.name}_from"
             self.pointers[name] = f"const Index {name} = {slot} * {root.size};\n"
@@ -240,26 +258,25 @@ class LoopText:
         """Lines that hand an element on; those that store it come after all that the loop computes."""
         root, places = ref.root().buffer, self.places
         if root.place is Place.EMITTED:
-            once = " && tile == 0" if self.mapped.unit is None and self._units is not None else ""
-            store = f"if ({guard}{once}) {self.element(root, self._everywhere(ref, dims))} = {value};\n"
-            self._stores.append(store)
+            once = "tile == 0" if self.mapped.unit is None and self._units is not None else ""
+            store = f"{self.element(root, self._everywhere(ref, dims))} = {value};\n"
+            self._stores.append(_if(" && ".join(filter(None, (guard, once))), store))
             return ""
         if root in places.own:
             own = self._own_index(ref, dims)
             assert own is not None
-            self._stores.append(f"if ({guard}) {self.element(root, own)} = {value};\n")
+            self._stores.append(_if(guard, f"{self.element(root, own)} = {value};\n"))
         if root not in places.division.crossing:
             return ""
         name, kind = f"{root.name}_to", TYPES[root.dtype]
         if root in places.woven:
             return self._posted_at_once(ref, value, guard)
         if places.tiling.near:
-            return f"if ({guard}) {self._near(root)}[{self._everywhere(ref)}] = {kind}({value});\n"
-        self._meets |= root.dtype in HALVES
+            return _if(guard, f"{self._near(root)}[{self._everywhere(ref)}] = {kind}({value});\n")
         self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
         place = self._everywhere(ref)
         self._will_post(root, place)
-        return f"unspool::post({places.words(root)} + ({name} + {place}), {kind}({value}), {guard});\n"
+        return f"unspool::post({places.words(root)} + ({name} + {place}), {kind}({value}), {guard or 'true'});\n"
 
     def _near(self, buffer: Buffer) -> str:
         """The row of what is multiplied near."""
@@ -279,10 +296,11 @@ class LoopText:
         numbers = ", ".join(made[k] for k in range(turns))
         text = f"const {kind} {root.name}_unit[] = {{{numbers}}};\n"
         if places.tiling.near:
-            return f"{text}if ({guard}) unspool::put({self._near(root)} + unit * {turns}, {root.name}_unit);\n"
+            return text + _if(guard, f"unspool::put({self._near(root)} + unit * {turns}, {root.name}_unit);\n")
         self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
         self._will_post(root, f"unit * {turns}")
-        return f"{text}unspool::post({places.words(root)} + ({name} + unit * {turns}), {root.name}_unit, {guard});\n"
+        words = f"{places.words(root)} + ({name} + unit * {turns})"
+        return f"{text}unspool::post({words}, {root.name}_unit, {guard or 'true'});\n"
 
     def _will_post(self, buffer: Buffer, place: str) -> None:
         """Notes down where in its row the loop posts a word: that is brought nearer, as what it reads is."""
@@ -328,3 +346,8 @@ class LoopText:
         assert seen is not None
         names = ["unit" if k == self.mapped.unit and self._units else f"i{k}" for k in range(len(seen.shape))]
         return index_text(seen, names)
+
+
+def _if(guard: str, line: str) -> str:
+    """A line that runs where the guard holds; always, if there is none."""
+    return f"if ({guard}) {line}" if guard else line
