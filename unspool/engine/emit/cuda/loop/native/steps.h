@@ -165,9 +165,9 @@ template <int count, typename T> UNSPOOL_DEVICE void post(T* to, const T (&numbe
   if (there) poke(to, full(bits, sizeof(T) == 2 ? 0x7FFF7FFFu : ~0u >> 1));
 }
 
-// Cycles until others may see a word that was posted, about. Whoever looks earlier looks in vain, and looks again after
-// a whole way to memory and back. Before a product's words are read there is that much else to do; after a block has
-// posted what it folded there is nothing, and to linger spares a fifth of a LayerNorm LSTM's step.
+// Cycles until others may see a word that was posted, as measured on an H200. Whoever looks earlier looks in vain, and
+// looks again after a whole way to memory and back. Before a product's words are read there is that much else to do;
+// after a block has posted what it folded there is nothing, and it lingers.
 constexpr uint32_t kUnderway = 300;
 
 // Words of other blocks, all of them on their way from memory at once; all lanes.
