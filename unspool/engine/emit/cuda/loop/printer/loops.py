@@ -141,18 +141,13 @@ class LoopText:
     def _all_stay(self) -> bool:
         """Whether lanes without an element stay: all of a warp wait for words together, and post halves by pairs."""
         made = [each.target.root().buffer for each in self.loop.statements if isinstance(each, Compute)]
-        return any(map(self._is_posted, self.places.division.reads(self.loop))) or any(map(self._goes_by_pairs, made))
+        return any(map(self._is_posted, self.places.division.reads(self.loop))) or any(map(self.places.by_pairs, made))
 
     def _is_posted(self, ref: Ref) -> bool:
         """Whether an element that the loop reads is waited for, until whoever computes it has posted it."""
         root, division = ref.root().buffer, self.places.division
         by_sums = root.place is Place.PRODUCT and self._units is not None
         return not by_sums and not division.is_given(root) and self._own_index(ref) is None
-
-    def _goes_by_pairs(self, buffer: Buffer) -> bool:
-        """Whether what is computed of a buffer is posted by two lanes together."""
-        crosses = buffer in self.places.division.crossing and not self.places.tiling.near
-        return crosses and buffer.dtype in HALVES and buffer not in self.places.woven
 
     def _lines(self) -> Iterator[str]:
         source = ""

@@ -177,6 +177,11 @@ class Places:
         index = list(self.division.crossing).index(buffer)
         return self.pointer("words", index, f"{buffer.name}_words", TYPES[buffer.dtype])
 
+    def by_pairs(self, buffer: Buffer) -> bool:
+        """Whether two lanes together post what they compute of a buffer: two halves are a word."""
+        crosses = buffer in self.division.crossing and not self.tiling.near
+        return crosses and buffer.dtype in HALVES and buffer not in self.woven
+
     def fold_words(self, fold: Reduce) -> tuple[str, int]:
         """The words of a fold's parts, and how many folds there are for a row."""
         index = [each for each, _ in self.folds].index(fold)
