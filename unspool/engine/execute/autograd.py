@@ -15,7 +15,6 @@ from unspool.engine.execute.backward import Backward
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.forward import forward
 from unspool.engine.execute.recorded.lease import Needed
-from unspool.engine.execute.recorded.recorded_call import weights_of
 from unspool.engine.execute.recorded.recordings import with_room
 from unspool.engine.execute.recorded.zeros import Operand, Zeros, made
 from unspool.engine.memory.random_state import RandomState
@@ -82,10 +81,11 @@ class LoopFunction(torch.autograd.Function):
         outputs = dict(zip(ctx.from_outputs, saved[ctx.given : kept], strict=True))
         swap = ctx.call.layout.device if ctx.call.swap else None
         with nullcontext() if ctx.loops == loops_at_once() else sharing(ctx.loops):  # as forward, on the same streams
-            weights = weights_of(ctx.call, operands)
-            found = None if ctx.lease is None else ctx.lease.backward(ctx.call, weights, gradients, wanted)
-            if found is not None:
-                return (None, *found)
+            if ctx.lease is not None:
+                weights = ctx.call.operands(operands).weights
+                found = ctx.lease.backward(ctx.call, weights, gradients, wanted)
+                if found is not None:
+                    return (None, *found)
             known = Needed([*saved[kept:]], ctx.call.layout)
             with nullcontext(known) if ctx.lease is None else ctx.lease.needed() as (residuals, layout):
                 call, tensors = ctx.call._replace(layout=layout), _with_zeros(ctx, operands)
@@ -102,7 +102,7 @@ _apply: Callable[..., tuple[Tensor, ...]] = cast(Any, LoopFunction).apply
 
 def _with_zeros(ctx: Any, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
     """The operands that were saved, with zeros where a recording had its own."""
-    return made([ctx.zeros.get(number, each) for number, each in enumerate(operands)])
+    return [ctx.zeros[number].make() if each is None else each for number, each in enumerate(operands)]
 
 
 def _separate(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torch import Tensor, fx
 
@@ -19,6 +19,9 @@ from unspool.engine.rows.labels import Axis
 
 if TYPE_CHECKING:
     from unspool.engine.execute.recorded.recordings import Recordings
+
+
+T = TypeVar("T")
 
 
 class Call(NamedTuple):
@@ -95,7 +98,7 @@ class Call(NamedTuple):
         """The steps that are worked on at once."""
         return ranges(start, stop, self.chunk)
 
-    def operands(self, tensors: Sequence[Tensor]) -> Operands[Tensor]:
+    def operands(self, tensors: Sequence[T]) -> Operands[T]:
         """What autograd has as one list, by name."""
         return self.plan.trace.operands.regroup(tensors)
 

@@ -86,12 +86,13 @@ class RecordedCall:
     def __init__(self, recorder: Recorder, place: Hashable, call: Call, tensors: Sequence[Tensor]) -> None:
         self._recorder, self._place, self.lock = recorder, place, ForkSafeLock()
         self._given = copies(moving(call, tensors))
-        self._addresses = addresses(call, weights_of(call, tensors))
+        weights = call.operands(tensors).weights
+        self._addresses = addresses(call, weights)
         store = None if call.memory is None else ResidualStore()
         layout = self._layout = call.layout
         if isinstance(layout, DeviceLayout):
             self._layout = layout.with_lengths(self._given[-1])
-        own, on_own = self._own(weights_of(call, tensors)), call._replace(layout=self._layout)
+        own, on_own = self._own(weights), call._replace(layout=self._layout)
         replay, results = recorder.record(lambda: forward(on_own, own, store))
         self._outputs = results
         self._forward = _Pass(self._given, replay, [*results])
@@ -190,11 +191,6 @@ def moving(call: Call, tensors: Sequence[T]) -> Sequence[T | Tensor]:
     """What differs from call to call: operands that are no weights, and lengths if the device alone knows them."""
     found, layout = tensors[len(call.plan.trace.operands.weights) :], call.layout
     return [*found, layout.lengths] if isinstance(layout, DeviceLayout) else found
-
-
-def weights_of(call: Call, operands: Sequence[Any]) -> Sequence[Tensor]:
-    """The first of its operands."""
-    return operands[: len(call.plan.trace.operands.weights)]
 
 
 def addresses(call: Call, weights: Sequence[Tensor]) -> tuple[Hashable, ...]:

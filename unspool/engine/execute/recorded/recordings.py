@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -20,14 +20,7 @@ from unspool.engine.emit.protocol import Recorder
 from unspool.engine.emit.sharing import loops_at_once
 from unspool.engine.execute.call import Call
 from unspool.engine.execute.recorded.lease import Lease
-from unspool.engine.execute.recorded.recorded_call import (
-    RecordedCall,
-    addresses,
-    forms,
-    moving,
-    recorded_or_none,
-    weights_of,
-)
+from unspool.engine.execute.recorded.recorded_call import RecordedCall, addresses, forms, moving, recorded_or_none
 from unspool.engine.execute.recorded.zeros import Operand, made
 from unspool.engine.memory.budget import Budget, Item
 from unspool.engine.memory.policies import device_bytes
@@ -136,7 +129,8 @@ class Recordings(Item):
         if place is None or hooks_see_saved() or getattr(_thread, "unrecorded", False):
             return None  # who sees what is saved is to have it
         given = moving(call, operands)
-        like = place, call.ends, loops_at_once(), addresses(call, weights_of(call, operands)), forms(given)
+        weights = cast("Sequence[Tensor]", call.operands(operands).weights)  # zeros stand for states alone
+        like = place, call.ends, loops_at_once(), addresses(call, weights), forms(given)
         with self._lock.own:
             if like != self._like:
                 self._like, self._recording = like, None

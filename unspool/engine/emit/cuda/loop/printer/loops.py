@@ -211,21 +211,22 @@ class LoopText:
             return loaded(f"{root.name}_copy[{self._everywhere(ref)}]", root.dtype)
         if division.is_given(root):
             return loaded(f"unspool::given(&{self.element(root, self._everywhere(ref))})", root.dtype)
+        if self._is_posted(ref):
+            return self._waited_for(ref)
         own = self._own_index(ref)
-        if own is None:
-            if self.places.tiling.near:
-                raise CannotEmitError(
-                    f"{root.name} is read by others than those who compute it, and lies with a product"
-                )
-            slot = "step.before(row)" if root.place is Place.CARRIED else "(step.start + row)"
-            name = f"{root.name}_from"
-            self.pointers[name] = f"const Index {name} = {slot} * {root.size};\n"
-            place = f"{self.places.words(root)} + ({name} + {self._everywhere(ref)})"
-            return self._waited_for(f'unspool::posted({place}, chunk, "{root.name}")', root)
+        assert own is not None
         return loaded(self.element(root, own), root.dtype)
 
-    def _waited_for(self, text: str, buffer: Buffer) -> str:
+    def _waited_for(self, ref: Ref) -> str:
         """A word in a variable, once for all who read it: all lanes wait together, whoever has something to write."""
+        buffer = ref.root().buffer
+        if self.places.tiling.near:
+            raise CannotEmitError(f"{buffer.name} is read by others than those who compute it, and lies with a product")
+        slot = "step.before(row)" if buffer.place is Place.CARRIED else "(step.start + row)"
+        name = f"{buffer.name}_from"
+        self.pointers[name] = f"const Index {name} = {slot} * {buffer.size};\n"
+        place = f"{self.places.words(buffer)} + ({name} + {self._everywhere(ref)})"
+        text = f'unspool::posted({place}, chunk, "{buffer.name}")'
         if text not in self._words:
             self._words[text] = f"{buffer.name}_word{len(self._words)}"
             self._needed.append(f"const auto {self._words[text]} = {text};\n")
