@@ -66,7 +66,7 @@ from unspool.tf1.dtypes import (
     variant,
 )
 from unspool.tf1.gradients import AggregationMethod, gradients, stop_gradient
-from unspool.tf1.graph import Graph, Operation, get_default_graph, reset_default_graph
+from unspool.tf1.graph import Graph, get_default_graph, reset_default_graph
 from unspool.tf1.graph_def import GraphDef, import_graph_def
 from unspool.tf1.graph_functions import (
     add_to_collection,
@@ -95,6 +95,7 @@ from unspool.tf1.initializers import (
 from unspool.tf1.internals import nest
 from unspool.tf1.lookup import tables_initializer
 from unspool.tf1.namespace import missing
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import constant
 from unspool.tf1.ops import (
     array,

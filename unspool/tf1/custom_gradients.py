@@ -11,7 +11,8 @@ import torch
 
 from unspool.structure import flatten, unflatten_as
 from unspool.tf1.functions import Function, Like
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import identity
 from unspool.tf1.tensor import Tensor

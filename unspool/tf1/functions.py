@@ -10,7 +10,8 @@ import torch
 
 from unspool.structure import Structure, flatten, unflatten_as
 from unspool.tf1.dtypes import DType
-from unspool.tf1.graph import Graph, Operation, get_default_graph
+from unspool.tf1.graph import Graph, get_default_graph
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.program import Program, needed
 from unspool.tf1.shapes import Dims

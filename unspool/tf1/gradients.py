@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.program import needed
 from unspool.tf1.tables import STOPS, Rows, SlicedGradient, current_lookups, reads

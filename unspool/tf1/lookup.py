@@ -13,8 +13,9 @@ from unspool.tf1.data.sources import lines_of
 from unspool.tf1.dtypes import DType, as_dtype, int64, string
 from unspool.tf1.errors import FailedPreconditionError, InvalidArgumentError
 from unspool.tf1.fingerprint import bucket_of
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
 from unspool.tf1.namespace import missing
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.math import add
 from unspool.tf1.shapes import described, fit

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from unspool.structure import Structure, flatten
 from unspool.tf1.errors import InvalidArgumentError
-from unspool.tf1.graph import Operation
+from unspool.tf1.operation import Operation
 from unspool.tf1.program import needed
 from unspool.tf1.tables import VARIABLE
 from unspool.tf1.tensor import Tensor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from unspool.tf1.errors import InvalidArgumentError, OpError
-from unspool.tf1.graph import Operation
+from unspool.tf1.operation import Operation
 from unspool.tf1.tensor import Tensor
 from unspool.tracers import recorder
 

@@ -13,9 +13,10 @@ import torch
 from unspool.structure import Structure, describe, flatten, unflatten_as
 from unspool.tf1.errors import FailedPreconditionError, InvalidArgumentError
 from unspool.tf1.feeding import as_fed
-from unspool.tf1.graph import Graph, Operation, get_default_graph
+from unspool.tf1.graph import Graph, get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices, IndexedSlicesValue
 from unspool.tf1.internals.device_lib import DeviceAttributes, session_devices
+from unspool.tf1.operation import Operation
 from unspool.tf1.program import Program
 from unspool.tf1.rerolling.chains import joined
 from unspool.tf1.sparse.tensor import SparseTensor, SparseTensorValue

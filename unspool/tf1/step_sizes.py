@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from unspool.tf1.graph import Operation
+from unspool.tf1.operation import Operation
 from unspool.tf1.tensor import Tensor
 
 READS_SIZES = {

@@ -11,7 +11,8 @@ from unspool.tf1.dtypes import DType
 from unspool.tf1.shapes import Dims, TensorShape, described, merged
 
 if TYPE_CHECKING:
-    from unspool.tf1.graph import Graph, Operation
+    from unspool.tf1.graph import Graph
+    from unspool.tf1.operation import Operation
 
 
 class Operators:

@@ -9,7 +9,8 @@ import torch
 
 from unspool.tf1.dtypes import DType
 from unspool.tf1.errors import OutOfRangeError
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.program import needed
 from unspool.tf1.shapes import Dims, TensorShape, described, fit, merged

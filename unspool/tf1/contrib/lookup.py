@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unspool.tf1.dtypes import DType, as_dtype, int64, string
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
 from unspool.tf1.lookup import (
     KeyValueTensorInitializer,
     StaticHashTable,
@@ -17,6 +17,7 @@ from unspool.tf1.lookup import (
     found,
 )
 from unspool.tf1.namespace import missing
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import size
 from unspool.tf1.ops.creation import range_

@@ -11,7 +11,8 @@ from unspool.structure import Structure, check_same_structure, flatten, map_stru
 from unspool.tf1.data.elements import Reading, Stage, shapes_of, spec_from, types_of
 from unspool.tf1.dtypes import string
 from unspool.tf1.errors import FailedPreconditionError, OpError, OutOfRangeError
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.program import Program, needed
 from unspool.tf1.shapes import fit

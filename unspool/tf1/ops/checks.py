@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from unspool.tf1.dtypes import bool_
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import apply, as_tensor, same_dtype
 from unspool.tf1.shapes import described
 from unspool.tf1.variables import group

@@ -11,7 +11,8 @@ from unspool.flags import checks_flags
 from unspool.structure import Structure, check_same_structure, flatten, map_structure, unflatten_as
 from unspool.tf1.dtypes import bool_
 from unspool.tf1.functions import Function
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import apply, as_tensor
 from unspool.tf1.ops.array import identity
 from unspool.tf1.ops.debugging import brief

@@ -10,7 +10,8 @@ import torch
 
 from unspool.tf1.dtypes import int32
 from unspool.tf1.errors import CancelledError, OutOfRangeError
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import as_tensor, constant, known_int
 from unspool.tf1.ops.math import cast, less_equal
 from unspool.tf1.ops.reductions import reduce_sum

@@ -11,7 +11,8 @@ import torch
 
 from unspool.tf1.dtypes import DType, as_dtype, bool_, int32
 from unspool.tf1.errors import CancelledError, FailedPreconditionError, OutOfRangeError
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import apply, as_tensor, known_int
 from unspool.tf1.seeds import Draw
 from unspool.tf1.shapes import Dims, TensorShape, described, fit

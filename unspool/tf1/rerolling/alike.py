@@ -12,7 +12,7 @@ import torch
 
 from unspool.structure import map_structure
 from unspool.tf1.dtypes import DType
-from unspool.tf1.graph import Operation
+from unspool.tf1.operation import Operation
 from unspool.tf1.tensor import Tensor
 
 SMALL = 64

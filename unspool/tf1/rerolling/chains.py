@@ -13,7 +13,7 @@ from typing import Any
 
 from unspool.cells.wrappers.dropout import DropoutWrapper
 from unspool.structure import Structure, flatten
-from unspool.tf1.graph import Operation
+from unspool.tf1.operation import Operation
 from unspool.tf1.rerolling.order import Order
 from unspool.tf1.tables import LOOKUP, VARIABLE
 from unspool.tf1.tensor import Tensor

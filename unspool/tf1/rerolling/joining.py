@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from unspool.tf1.dtypes import DType
-from unspool.tf1.graph import Operation
+from unspool.tf1.operation import Operation
 from unspool.tf1.rerolling.chains import CellCall
 from unspool.tf1.rerolling.loop import Loop
 from unspool.tf1.rerolling.order import Order, in_order

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from unspool.tf1.graph import Operation
+from unspool.tf1.operation import Operation
 from unspool.tf1.rerolling.alike import Alike, is_pure, kind
 from unspool.tf1.rerolling.order import Order
 from unspool.tf1.tables import LOOKUP

@@ -7,7 +7,7 @@ from typing import Any
 
 from unspool.structure import Containers, map_structure
 from unspool.tf1.gradients import gradients_by
-from unspool.tf1.graph import Operation
+from unspool.tf1.operation import Operation
 from unspool.tf1.rerolling.alike import Alike
 from unspool.tf1.rerolling.composite import Called, Computed, Ingredients, LookedUp, Part, Reading, Recipe, Rolled
 from unspool.tf1.rerolling.joining import Rewrite

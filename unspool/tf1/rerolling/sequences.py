@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from unspool.tf1.graph import Operation
+from unspool.tf1.operation import Operation
 
 
 def stacked(*steps: torch.Tensor) -> Any:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unspool.flags import checks_flags
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.ops.array import zeros_like
 from unspool.tf1.tensor import Operators, Tensor

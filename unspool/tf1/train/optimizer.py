@@ -11,8 +11,9 @@ import torch
 from unspool.flags import checks_flags
 from unspool.structure import flatten
 from unspool.tf1.gradients import gradients
-from unspool.tf1.graph import Operation, get_default_graph
+from unspool.tf1.graph import get_default_graph
 from unspool.tf1.indexed_slices import IndexedSlices
+from unspool.tf1.operation import Operation
 from unspool.tf1.operations import as_tensor
 from unspool.tf1.shapes import described, fit
 from unspool.tf1.tensor import Operators, Tensor
