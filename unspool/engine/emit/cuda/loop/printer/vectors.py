@@ -36,7 +36,8 @@ def vector_width(places: Places, loop: Loop) -> int:
         return 1
     made = [each.target for each in loop.statements if isinstance(each, Compute)]
     folds = len(made) < len(loop.statements)
-    if folds and not {ref.root().buffer for ref in made}.isdisjoint(_own_reads(places, loop)):
+    own = {ref.root().buffer for ref in places.division.reads(loop)}.intersection(places.own)
+    if folds and any(ref.root().buffer in own for ref in made):  # lanes of a fold without a vector read another's
         return 1
     read = [_seen(ref, mapped) for ref in places.division.reads(loop)]
     written = [_seen(ref, mapped) for ref in made if _has_memory(ref.root().buffer, places)]
@@ -51,11 +52,6 @@ def vector_width(places: Places, loop: Loop) -> int:
 def _goes_by_elements(each: InLoop) -> bool:
     """Whether a statement computes elements, or folds them in any order."""
     return not each.adds if isinstance(each, Compute) else isinstance(each, Reduce) and not is_place(each)
-
-
-def _own_reads(places: Places, loop: Loop) -> set[Buffer]:
-    """What a loop reads of a block's own memory."""
-    return {ref.root().buffer for ref in places.division.reads(loop)}.intersection(places.own)
 
 
 def _has_memory(buffer: Buffer, places: Places) -> bool:
