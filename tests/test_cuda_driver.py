@@ -24,6 +24,7 @@ OK, INVALID_IMAGE = 0, 200
 class FakeDriver:
     """`cuda.bindings.driver`: functions return a status and results."""
 
+    CUlaunchConfig = SimpleNamespace
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
 
     def __init__(self) -> None:
@@ -32,6 +33,7 @@ class FakeDriver:
         self.told: list[int] = []
         self.device, self.changes = 0, 0
         self.load_status = OK
+        self.clusters = 0
 
     @contextmanager
     def changed(self, device: torch.device) -> Iterator[None]:
@@ -66,6 +68,11 @@ class FakeDriver:
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, kernel: Any, threads: int, size: int) -> tuple[int, int]:  # noqa: N802
         return OK, 2
+
+    def cuOccupancyMaxActiveClusters(self, kernel: Any, how: Any) -> tuple[int, int]:  # noqa: N802
+        grid, block = (how.gridDimX, how.gridDimY, how.gridDimZ), (how.blockDimX, how.blockDimY, how.blockDimZ)
+        self.calls.append((kernel, grid, block, how.sharedMemBytes))
+        return OK, self.clusters
 
     def cuLaunchKernel(self, *call: Any) -> tuple[int]:  # noqa: N802
         return self._launch("alone", call[:-1])
@@ -144,9 +151,25 @@ def test_a_binary_that_cannot_be_loaded_is_a_reason(fake: FakeDriver) -> None:
 
 def test_two_loops_have_half_of_the_device_each(fake: FakeDriver) -> None:
     machine = driver.Cuda(DEVICE)
-    assert (machine.limits().processors, machine.resident("f", 256, 0)) == (132, 264)
+    assert (machine.limits().processors, machine.resident("f", 256, 0, 1)) == (132, 264)
     with sharing(2):
-        assert (machine.limits().processors, machine.resident("f", 256, 0)) == (66, 132)
+        assert (machine.limits().processors, machine.resident("f", 256, 0, 1)) == (66, 132)
+
+
+@pytest.mark.parametrize(("clusters", "blocks"), [(60, 120), (140, 264)])
+def test_blocks_of_clusters_are_as_many_as_have_room_together(clusters: int, blocks: int, fake: FakeDriver) -> None:
+    fake.clusters = clusters
+    assert driver.Cuda(DEVICE).resident("f", 256, 1000, 2) == blocks
+    assert fake.calls == [("f", (2, 1, 1), (256, 1, 1), 1000)]
+
+
+@pytest.mark.parametrize(("major", "clusters"), [(8, False), (9, True), (10, True)])
+def test_devices_have_clusters_from_hopper_on(
+    major: int, clusters: bool, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = SimpleNamespace(**{**vars(torch.cuda.get_device_properties(DEVICE)), "major": major})
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: about)
+    assert driver.Cuda(DEVICE).limits().clusters is clusters
 
 
 def test_a_captured_graph_has_its_numbers_in_it(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:

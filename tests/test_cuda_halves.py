@@ -28,7 +28,7 @@ def test_tiles_of_rows_that_are_multiplied_at_once_have_the_same_bits() -> None:
         with emulated(tiling=Tiling(Units(UNITS, 16), rows, warps=2)) as emitter:
             found.append(results(engine_loop, own, torch.bfloat16, [4, 0, 2, *[3] * 15], inputs, state))
             text = KernelText(lower(emitter.cores[0]), Tiling(Units(UNITS, 16), rows, warps=2))
-        assert f"unspool::Kept::registers, {at_once}, false>" in text.body
+        assert f"unspool::Kept::registers, {at_once}, false, false, 1>" in text.body
     assert all(torch.equal(each[key], found[0][key]) for each in found for key in found[0])
 
 

@@ -245,7 +245,7 @@ def test_the_source_is_the_kernel_with_the_lines_of_the_cell() -> None:
     with emulated(tiling=DIVIDED):
         source = explain(own, inputs, None, state, torch.bfloat16).forward.source
     assert "UNSPOOL_KERNEL loop_state_0(" in source
-    assert "unspool::TensorProduct<unspool::bfloat16, 32, 4, 8, 2, unspool::Kept::registers, 1, false>" in source
+    assert "TensorProduct<unspool::bfloat16, 32, 4, 8, 2, unspool::Kept::registers, 1, false, false, 1>" in source
     assert "// c = c * torch.sigmoid(f + self.forget_bias)" in source
 
 

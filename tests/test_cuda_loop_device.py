@@ -142,6 +142,26 @@ class TestTwoBlocks:
             expected = in_float64(own, lengths, part, state)
             assert_near(found_by_kernels(own, dtype, lengths, part, state), expected, limit)
 
+    @pytest.mark.parametrize("name", ["lstm", "gru", "layer norms", "two layers"])
+    @pytest.mark.parametrize("rows", [8, 16, 32])
+    @pytest.mark.parametrize("kept", ["registers", "shared"])
+    def test_blocks_of_a_cluster_hand_each_other_their_sums(
+        self, name: str, rows: int, kept: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One warp in each of two blocks has the sums of two warps in one block."""
+        if not Cuda(torch.device("cuda", 0)).limits().clusters:
+            pytest.skip("this device has no clusters")
+        lengths = [k * 7 % 5 for k in range(70)]
+        found: list[dict[str, Tensor]] = []
+        for warps, cluster, ahead in ((2, 1, False), (1, 2, False), (1, 2, rows > 8)):
+            tiling = Tiling(Units(UNITS, 8), rows, warps, kept, ahead=ahead, cluster=cluster)
+            monkeypatch.setattr(CudaLoops, "tiling", tiling)
+            monkeypatch.setattr(cache, "_shared", WeakValueDictionary())  # or an earlier cell's plan would have kernels
+            own, inputs, state = problem(name, torch.bfloat16, batch=70)
+            found.append(found_by_kernels(own, torch.bfloat16, lengths, inputs, state))
+        for each in found[1:]:
+            assert all(torch.equal(each[key], found[0][key]) for key in found[0])
+
     @pytest.mark.parametrize("name", ["lstm", "gru", "layer norms"])
     @pytest.mark.parametrize(
         ("lengths", "blocks"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -20,25 +22,62 @@ from unspool.engine.emit.cuda.loop.division import Units
 from unspool.engine.emit.cuda.loop.lowered import Lowered, lower
 from unspool.engine.emit.cuda.loop.nvrtc import compiled
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
-from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling, registers
+from unspool.engine.emit.cuda.loop.tiles import Limits, Tiling, registers, row_tiles
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.ir.core import Core
 from unspool.engine.reasons import Code
 
-H200 = Limits(processors=132, shared_bytes=227 * 1024)
+Measured = tuple[int, int, int, Mapping[str, Any], float]
+Case = tuple[int, int, int, Measured]
+H200 = Limits(processors=132, shared_bytes=227 * 1024, clusters=True)
 
-MEASURED = {
-    # rows, units: (units and rows a block, warps, microseconds a step) of the forward loop and of the adjoint
-    (16, 128): ((8, 8, 4, 1.06), (16, 8, 8, 0.85)),
-    (64, 256): ((16, 8, 8, 1.21), (32, 8, 8, 1.17)),
-    (64, 512): ((32, 8, 8, 1.67), (32, 8, 16, 1.95)),
-    (16, 768): ((16, 8, 8, 1.45), (16, 8, 16, 2.07)),
-    (16, 1024): ((16, 8, 8, 1.60), (16, 8, 16, 2.59)),
-    (64, 1024): ((16, 32, 8, 3.53), (16, 32, 16, 6.55)),
-    (1, 512): ((8, 8, 8, 1.11), (16, 8, 16, 1.06)),
-    (256, 256): ((64, 8, 8, 2.36), (64, 8, 8, 2.00)),
+PAIR, AHEAD = {"cluster": 2}, {"ahead": True}
+MEASURED: dict[tuple[int, int], tuple[Measured, Measured]] = {
+    # rows, units: (units and rows a block, warps, how, microseconds a step) of the forward loop and of the adjoint
+    (16, 128): ((8, 8, 4, {}, 0.92), (16, 8, 8, {}, 0.83)),
+    (64, 256): ((16, 8, 8, {}, 1.04), (32, 8, 8, {}, 1.19)),
+    (64, 512): ((32, 8, 8, {}, 1.54), (32, 8, 16, {}, 1.82)),
+    (16, 768): ((16, 8, 8, {}, 1.33), (16, 8, 8, PAIR, 1.80)),
+    (16, 1024): ((16, 8, 8, {}, 1.60), (16, 8, 8, PAIR, 2.21)),
+    (64, 1024): ((16, 32, 8, AHEAD, 3.36), (16, 32, 8, PAIR | AHEAD, 4.52)),
+    (1, 512): ((8, 8, 8, {}, 0.80), (16, 8, 16, {}, 1.05)),
+    (256, 256): ((32, 16, 8, AHEAD, 2.09), (64, 8, 16, {}, 1.85)),
 }
 """An LSTM in bfloat16 on an H200, with the steps of benchmarks/cuda/calls.py; benchmarks/results/cuda.json has them."""
+
+SLOWER: list[Case] = [
+    # rows, units, direction, then as above: what others take
+    (16, 768, 1, (16, 8, 16, {}, 2.04)),
+    (16, 1024, 0, (16, 8, 8, PAIR, 1.69)),
+    (16, 1024, 1, (16, 8, 16, {}, 2.59)),
+    (64, 256, 1, (32, 8, 8, PAIR, 1.45)),
+    (64, 256, 0, (16, 8, 16, {}, 1.21)),
+    (64, 512, 0, (32, 8, 8, PAIR, 2.17)),
+    (64, 512, 0, (32, 8, 16, {}, 2.01)),
+    (16, 1024, 0, (16, 8, 16, {}, 2.06)),
+    (64, 512, 1, (32, 8, 8, PAIR, 1.86)),
+    (64, 512, 0, (16, 16, 8, AHEAD, 1.78)),
+    (64, 512, 1, (16, 16, 8, PAIR | AHEAD, 2.22)),
+    (64, 1024, 0, (16, 32, 8, {}, 3.51)),
+    (64, 1024, 1, (16, 32, 16, {}, 6.63)),
+    (64, 1024, 1, (16, 32, 8, PAIR, 4.64)),
+    (256, 256, 0, (64, 8, 8, {}, 2.36)),
+    (256, 256, 1, (32, 16, 8, AHEAD, 2.08)),
+]
+MEASURED_RAGGED: list[Case] = [
+    # rows, units, direction, then as above: lengths uniform in 1..256 or, of 256 rows, in 1..100
+    (64, 1024, 0, (16, 8, 8, {}, 3.87)),
+    (64, 1024, 0, (16, 32, 8, AHEAD, 2.69)),
+    (64, 1024, 1, (16, 8, 8, PAIR, 5.25)),
+    (64, 1024, 1, (16, 32, 8, PAIR | AHEAD, 3.52)),
+    (64, 512, 0, (32, 8, 8, {}, 1.62)),
+    (64, 512, 0, (16, 8, 8, {}, 1.49)),
+    (64, 512, 1, (32, 8, 16, {}, 1.74)),
+    (64, 512, 1, (16, 16, 8, PAIR | AHEAD, 2.04)),
+    (64, 256, 0, (16, 8, 8, {}, 1.15)),
+    (256, 256, 0, (32, 8, 8, {}, 1.84)),
+    (256, 256, 1, (64, 8, 16, {}, 2.02)),
+]
 
 MEASURED_NEAR = {
     # cell, units: (warps, microseconds a step) of the forward loop and of the adjoint
@@ -74,23 +113,37 @@ def lowered(units: int, which: int) -> Lowered:
 CASES = [(rows, units, which) for rows, units in MEASURED for which in range(2)]
 
 
-@pytest.mark.parametrize(("rows", "units", "which"), CASES)
-def test_estimates_are_within_half_of_what_was_measured(rows: int, units: int, which: int) -> None:
-    each, height, warps, time = MEASURED[rows, units][which]
-    found = estimate(lowered(units, which), Tiling(Units(units, each), height, warps), rows, H200)
-    assert time / 1.5 < found < time * 1.5
+def tiling_of(units: int, measured: Measured) -> Tiling:
+    each, height, warps, how, _ = measured
+    return Tiling(Units(units, each), height, warps, **how)
 
 
 @pytest.mark.parametrize(("rows", "units", "which"), CASES)
-def test_the_tiling_that_is_chosen_is_not_thought_slower_than_the_one_measured(
-    rows: int, units: int, which: int
-) -> None:
-    each, height, warps, _ = MEASURED[rows, units][which]
-    own = lowered(units, which)
+def test_estimates_are_within_a_third_of_what_was_measured(rows: int, units: int, which: int) -> None:
+    measured = MEASURED[rows, units][which]
+    found = estimate(lowered(units, which), tiling_of(units, measured), rows, H200)
+    assert measured[-1] / 1.33 < found < measured[-1] * 1.33
+
+
+@pytest.mark.parametrize(("rows", "units", "which", "measured"), SLOWER)
+def test_what_was_measured_slower_is_thought_slower(rows: int, units: int, which: int, measured: Measured) -> None:
+    best, other = tiling_of(units, MEASURED[rows, units][which]), tiling_of(units, measured)
+    assert measured[-1] > MEASURED[rows, units][which][-1]
+    assert estimate(lowered(units, which), best, rows, H200) < estimate(lowered(units, which), other, rows, H200)
+
+
+@pytest.mark.parametrize(("rows", "units", "which", "measured"), MEASURED_RAGGED)
+def test_estimates_of_ragged_rows_are_within_a_third(rows: int, units: int, which: int, measured: Measured) -> None:
+    found = estimate(lowered(units, which), tiling_of(units, measured), rows, H200, ragged=True)
+    assert measured[-1] / 1.33 < found < measured[-1] * 1.33
+
+
+@pytest.mark.parametrize(("rows", "units", "which"), CASES)
+def test_the_tiling_that_was_measured_is_chosen(rows: int, units: int, which: int) -> None:
+    own, measured = lowered(units, which), tiling_of(units, MEASURED[rows, units][which])
     best = tilings(own, rows, H200)[0]
-    assert best.units is not None
+    assert replace(best, shared_bytes=measured.shared_bytes, one_first=False) == measured
     KernelText(own, best)  # can be printed
-    assert estimate(own, best, rows, H200) <= estimate(own, Tiling(Units(units, each), height, warps), rows, H200)
 
 
 @pytest.mark.parametrize(("name", "units", "which"), [(*key, which) for key in MEASURED_NEAR for which in range(2)])
@@ -105,7 +158,7 @@ def test_estimates_of_blocks_with_all_units_are_within_a_third_of_what_was_measu
 
 @pytest.mark.parametrize(
     ("rows", "units", "which", "most"),
-    [(64, 512, 0, 0.9), (64, 1024, 0, 0.75), (64, 1024, 1, 0.7), (256, 256, 0, 0.75), (256, 256, 1, 0.9)],
+    [(64, 512, 0, 0.9), (256, 256, 0, 0.75), (256, 256, 1, 0.9)],
 )
 def test_groups_of_ragged_rows_wait_in_turn_for_narrower_blocks(rows: int, units: int, which: int, most: float) -> None:
     own = lowered(units, which)
@@ -116,7 +169,7 @@ def test_groups_of_ragged_rows_wait_in_turn_for_narrower_blocks(rows: int, units
     assert estimate(own, ragged, rows, H200, ragged=True) < most * estimate(own, full, rows, H200)
 
 
-@pytest.mark.parametrize(("rows", "units"), [(64, 256), (16, 128), (1, 512), (16, 1024)])
+@pytest.mark.parametrize(("rows", "units"), [(64, 256), (16, 128), (1, 512), (16, 768), (16, 1024), (64, 1024)])
 def test_one_kernel_is_enough_where_another_would_save_little(rows: int, units: int) -> None:
     for which in range(2):
         own = lowered(units, which)
@@ -227,14 +280,13 @@ def test_kernels_beside_a_core_compile() -> None:
         binary(KernelText(lower(core), Tiling(rows=2, warps=2)), "sm_80")
 
 
-@pytest.mark.parametrize(("rows", "units", "which"), [(64, 512, 0), (16, 768, 0), (64, 256, 1), (16, 1024, 1)])
+@pytest.mark.parametrize(("rows", "units", "which"), CASES)
 def test_kernels_have_the_registers_that_the_model_says(rows: int, units: int, which: int) -> None:
-    each, height, warps, _ = MEASURED[rows, units][which]
-    own, tiling = lowered(units, which), Tiling(Units(units, each), height, warps, shared_bytes=227 * 1024)
+    own, tiling = lowered(units, which), replace(tiling_of(units, MEASURED[rows, units][which]), shared_bytes=227 << 10)
     found, stack = used(binary(KernelText(own, tiling), "sm_90"))
-    most = min(255, 65536 // (32 * warps))
+    most = min(255, 65536 // (32 * tiling.warps))
     assert found <= most
-    assert abs(found - min(most, registers(own, tiling))) <= 16
+    assert abs(found - min(most, registers(own, tiling, row_tiles(own, tiling)))) <= 24
     assert stack <= 32  # a few addresses
 
 

@@ -79,7 +79,9 @@ class Emulated:
         slow: int = -1,
     ) -> None:
         self.seed, self.tick, self.withheld, self.launches = seed, tick, withheld, 0
-        self._blocks, self._limits, self._slow = blocks, Limits(blocks, shared_bytes), slow
+        self._blocks, self._limits, self._slow = blocks, Limits(blocks, shared_bytes, clusters=True), slow
+        self._clusters: dict[Build, int] = {}
+        """Of kernels: how many blocks write to each other's memory."""
         self.tape: list[Callable[[], object]] | None = None
         """What gets launches too, while a pass is recorded."""
         self.records, self.recorded, self.repeated = False, 0, 0
@@ -94,22 +96,24 @@ class Emulated:
 
     def compile(self, text: kernel.KernelText) -> Build:
         build = Build.of(text.text(_primitives()) + ENTRY.replace("NAME", text.name))
+        self._clusters[build] = text.tiling.cluster
         try:
             build.library()
         except CannotEmitError as error:  # or another emitter would run the core, and nobody would notice
             raise EmulatedError(str(error)) from error
         return build
 
-    def resident(self, kernel: Build, threads: int, shared_bytes: int) -> int:
-        return self._blocks
+    def resident(self, kernel: Build, threads: int, shared_bytes: int, cluster: int) -> int:
+        return self._blocks // cluster * cluster
 
     def launch(
         self, kernel: Build, chunk: Sequence[int], blocks: int, threads: int, shared_bytes: int, *, together: bool
     ) -> None:
         told, message = array("q", chunk), ctypes.create_string_buffer(4096)
+        cluster = self._clusters[kernel]
         numbers = [
             ctypes.c_int64(each)
-            for each in (blocks, threads, shared_bytes, self.withheld, self.seed, self.tick, self._slow)
+            for each in (blocks, threads, shared_bytes, self.withheld, self.seed, self.tick, self._slow, cluster)
         ]
         self.launches += chunk[0] > 1  # of loops, not of what is beside them
         if self.tape is not None:

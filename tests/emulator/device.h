@@ -8,6 +8,7 @@
 #define __forceinline__ inline
 #define UNSPOOL_DEVICE inline
 #define UNSPOOL_KERNEL static void
+#define UNSPOOL_CLUSTER(blocks)
 #pragma GCC optimize("O1")
 
 namespace unspool {
@@ -62,6 +63,7 @@ inline char* shared_memory() { return runtime->running->shared; }
 // -- meeting ----------------------------------------------------------------------------------------------------------
 
 inline void sync_block() { runtime->sync_block(); }
+inline void sync_cluster() { runtime->sync_cluster(); }
 
 // Lanes meet with what they are given; the last one computes for all.
 template <typename Given, void (*compute)(Given**)> inline void meet(const char* kind, Given& own) {
@@ -102,6 +104,35 @@ template <typename T> inline T shuffle_down(T x, int by) {
   meet<Shuffled<T>, shift<T>>("shuffle_down", own);
   return own.result;
 }
+
+class Mail {
+ public:
+  void open() { bytes_ = 0, phase_ = 0, expected_ = 0; }
+  void expect(uint32_t bytes) {
+    bytes_ += int(bytes), expected_ = 1;
+    complete();
+  }
+  void send(int rank, float* own, float x) {
+    *of(rank, own) = x;
+    Mail* const theirs = of(rank, this);
+    theirs->bytes_ -= sizeof x;
+    theirs->complete();
+  }
+  void wait(uint32_t phase) {
+    while (phase_ == phase) runtime->pause("sums of the other blocks of a cluster");
+  }
+
+ private:
+  void complete() {
+    if (expected_ && !bytes_) phase_ ^= 1, expected_ = 0;
+    runtime->posted();
+  }
+  template <typename T> static T* of(int rank, T* own) {
+    return reinterpret_cast<T*>(runtime->shared_of(rank) + (reinterpret_cast<char*>(own) - runtime->running->shared));
+  }
+  int bytes_;
+  uint16_t phase_, expected_;
+};
 
 // -- words ------------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ namespace unspool {
 
 constexpr size_t kStack = 1 << 17, kGuard = 4096, kAligned = 16;
 
-enum class State { runnable, at_block, at_warp, waiting, done };
+enum class State { runnable, at_block, at_cluster, at_warp, waiting, done };
 
 struct Fiber : Running {
   State state = State::runnable;
@@ -35,7 +35,7 @@ struct Warp {
 };
 
 struct Launch : Runtime {
-  int threads;
+  int threads, cluster;        // of a block; blocks of a cluster
   uint64_t random, tick;       // tick: nanoseconds that pass whenever somebody looks at the clock
   int slow;                    // a warp that goes on only where nobody else can; -1 if none
   uint64_t now = 1, words = 1;  // words: that have been posted
@@ -43,7 +43,7 @@ struct Launch : Runtime {
   const void* chunk;
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
-  std::vector<int> arrived;    // of each block, at its barrier
+  std::vector<int> arrived, arrived_in_cluster;  // of each block, at its barrier; of each cluster
   std::vector<std::vector<char>> shared;
   std::vector<Fiber*> runnable, waiting;
   jmp_buf scheduler;
@@ -86,6 +86,19 @@ static void sync_block() {
   launch->arrived[own] = 0;
   for (int t = 0; t < launch->threads; t++)
     if (Fiber& each = launch->fibers[own * launch->threads + t]; each.state == State::at_block) launch->wake(each);
+}
+
+static void sync_cluster() {
+  const int first = launch->running->block / launch->cluster * launch->cluster, all = launch->threads * launch->cluster;
+  if (++launch->arrived_in_cluster[first] < all) return launch->leave(State::at_cluster, "the other blocks of the cluster");
+  launch->arrived_in_cluster[first] = 0;
+  for (int t = 0; t < all; t++)
+    if (Fiber& each = launch->fibers[first * launch->threads + t]; each.state == State::at_cluster) launch->wake(each);
+}
+
+static char* shared_of(int rank) {
+  const int first = launch->running->block / launch->cluster * launch->cluster;
+  return launch->fibers[(first + rank) * launch->threads].shared;
 }
 
 static void fail(const char* why) {
@@ -167,17 +180,20 @@ using namespace unspool;
 // Runs a kernel; an empty message if all is well.
 extern "C" __attribute__((visibility("default"))) void unspool_emulate(
     void (*entry)(const Runtime*, const void*), const void* chunk, int64_t blocks, int64_t threads,
-    int64_t shared_bytes, int64_t withheld, uint64_t seed, uint64_t tick, int64_t slow, char* message, int64_t room) {
+    int64_t shared_bytes, int64_t withheld, uint64_t seed, uint64_t tick, int64_t slow, int64_t cluster, char* message,
+    int64_t room) {
   Launch all;
   launch = &all;
   all.sync_block = sync_block, all.meet = meet, all.pause = pause, all.fail = fail;
   all.posted = [] { launch->words++, launch->wake_waiting(); };
   all.nanoseconds = [] { return launch->now += launch->tick; };
+  all.sync_cluster = sync_cluster, all.shared_of = shared_of, all.cluster = int(cluster);
   all.threads = int(threads), all.tick = tick, all.slow = int(slow), all.entry = entry, all.chunk = chunk;
   all.random = seed * 2654435761u + 88172645463325252u;
   all.fibers = std::vector<Fiber>(blocks * threads);
   all.warps.resize(blocks * threads / kLanes);
   all.arrived.resize(blocks);
+  all.arrived_in_cluster.resize(blocks);
   all.shared.assign(blocks, std::vector<char>(shared_bytes + kAligned + kGuard, '\xFF'));  // NaN: nobody has written it
   for (int64_t number = 0; number < blocks * threads; number++) {
     Fiber& fiber = all.fibers[number];

@@ -13,6 +13,8 @@ struct Running {
 struct Runtime {
   Running* running;            // the thread that runs now
   void (*sync_block)();
+  void (*sync_cluster)();
+  char* (*shared_of)(int rank);  // memory of another block of the cluster
   void (*meet)(const char* kind, void* given, void (*compute)(void** given));
   void (*posted)();            // a word has been written
   void (*pause)(const char* what);

@@ -25,6 +25,8 @@ from unspool.engine.reasons import Code
 
 _C = cast(Any, torch)._C
 _AS_IT_IS = nullcontext()
+CLUSTERS = 9
+"""The first compute capability with clusters of blocks."""
 
 
 class _Thread(threading.local):
@@ -46,7 +48,10 @@ class Cuda:
         about = cast(Any, torch.cuda).get_device_properties(self.device)
         self._architecture = f"sm_{about.major}{about.minor}"
         self._limits = Limits(
-            about.multi_processor_count, about.shared_memory_per_block_optin, about.regs_per_multiprocessor
+            about.multi_processor_count,
+            about.shared_memory_per_block_optin,
+            about.regs_per_multiprocessor,
+            clusters=about.major >= CLUSTERS,
         )
         self._known: dict[tuple[int, bool], Limits] = {}
         self._thread = _Thread()
@@ -76,11 +81,25 @@ class Cuda:
                 raise CannotEmitError(f"what NVRTC has made cannot be loaded: {error}", Code.COMPILER_FAILED) from error
         return function
 
-    def resident(self, kernel: Any, threads: int, shared_bytes: int) -> int:
-        """How many blocks of a loop's kernel there can be at the same time."""
+    def resident(self, kernel: Any, threads: int, shared_bytes: int, cluster: int) -> int:
+        """How many blocks of a loop's kernel there can be at the same time, in clusters of so many."""
+        driver, processors = self._driver, self.limits().processors
         with self._current():
-            (blocks,) = done(self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
-        return int(blocks) * self.limits().processors
+            (blocks,) = done(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
+            fit = int(blocks) * processors
+            if cluster > 1:  # whose blocks have multiprocessors that are neighbours
+                shape = self._shape(cluster, threads, shared_bytes)
+                (clusters,) = done(driver.cuOccupancyMaxActiveClusters(kernel, shape))
+                fit = min(fit, int(clusters) * cluster)
+        return fit
+
+    def _shape(self, cluster: int, threads: int, shared_bytes: int) -> Any:
+        """A launch of one cluster, of a kernel that says itself how large it is."""
+        shape = self._driver.CUlaunchConfig()
+        shape.gridDimX, shape.gridDimY, shape.gridDimZ = cluster, 1, 1
+        shape.blockDimX, shape.blockDimY, shape.blockDimZ = threads, 1, 1
+        shape.sharedMemBytes = shared_bytes
+        return shape
 
     def launch(
         self, kernel: Any, chunk: Sequence[int], blocks: int, threads: int, shared_bytes: int, *, together: bool

@@ -65,7 +65,7 @@ class Kernel:
         self.text, self._core, self._machine, self._device = text, core, machine, machine.device
         self.function = machine.compile(text)
         self._threads, self._shared_bytes, self._tiles = text.threads, text.places.shared.size, text.tiles
-        self.resident = machine.resident(self.function, text.threads, self._shared_bytes)
+        self.resident = machine.resident(self.function, text.threads, self._shared_bytes, text.tiling.cluster)
         if self.resident < text.tiles:
             raise CannotEmitError(f"{text.tiles} blocks have a row together, and {self.resident} fit on the device")
         self._most = self.resident // text.tiles

@@ -27,8 +27,8 @@ class Machine(Protocol):
         """
         ...
 
-    def resident(self, kernel: Any, threads: int, shared_bytes: int) -> int:
-        """How many blocks of a kernel there can be at the same time."""
+    def resident(self, kernel: Any, threads: int, shared_bytes: int, cluster: int) -> int:
+        """How many blocks of a kernel there can be at the same time, in clusters of so many."""
         ...
 
     def launch(

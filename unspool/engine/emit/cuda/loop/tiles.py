@@ -31,12 +31,14 @@ class Limits:
         shared_bytes: shared memory that one block may have.
         registers: of one multiprocessor.
         tf32: whether tensor cores may multiply float32.
+        clusters: whether blocks may write to each other's shared memory.
     """
 
     processors: int
     shared_bytes: int
     registers: int = REGISTERS
     tf32: bool = False
+    clusters: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ class Tiling:
         tf32: whether tensor cores multiply float32.
         shared_bytes: how much shared memory a block may have.
         one_first: whether lanes wait for one word before they read all of theirs.
+        ahead: whether words of eight rows are on their way while those of the eight before them are multiplied.
+        cluster: how many blocks, each other's neighbours, divide the terms of products among them: each multiplies its
+            part for the columns of all, and hands the others their sums in shared memory.
     """
 
     units: Units | None = None
@@ -60,6 +65,8 @@ class Tiling:
     tf32: bool = False
     shared_bytes: int = 96 * 1024
     one_first: bool = False
+    ahead: bool = False
+    cluster: int = 1
 
     @property
     def near(self) -> bool:
@@ -67,8 +74,17 @@ class Tiling:
         return self.units is not None and self.units.tiles == 1
 
 
+def group_rows(tiling: Tiling) -> int:
+    """How many rows there are from the first one of a group to the first one of the next.
+
+    A block of several tiles of eight rows has every n-th of these, if there are n groups: rows are sorted by length, so
+    that all groups have long and short ones.
+    """
+    return tiling.rows if tiling.units is None else min(tiling.rows, 8)
+
+
 def columns(product: Product, tiling: Tiling) -> int:
-    """Columns of a product that a block has: whole tiles of tensor cores, as many for each warp."""
+    """Columns of a product whose sums a block has: whole tiles of tensor cores, as many for each warp."""
     assert tiling.units is not None
     tiles, across = -(-product.matrix.shape[1] // tiling.units.tiles // 16), warps_across(product, tiling)
     return -(-tiles // across) * across * 16
@@ -87,6 +103,11 @@ def parts(product: Product, tiling: Tiling) -> int:
     return tiling.warps // warps_across(product, tiling)
 
 
+def warp_tiles(product: Product, tiling: Tiling) -> int:
+    """How many tiles of columns a warp multiplies: those of all blocks that divide the terms."""
+    return columns(product, tiling) // 16 // warps_across(product, tiling) * tiling.cluster
+
+
 def by_tensor_cores(product: Product, tiling: Tiling) -> bool:
     """Whether a product's terms are multiplied many at a time."""
     dtype = product.matrix.buffer.dtype
@@ -96,7 +117,7 @@ def by_tensor_cores(product: Product, tiling: Tiling) -> bool:
 def held_registers(product: Product, tiling: Tiling) -> int:
     """Registers of a thread for its part of a matrix."""
     if by_tensor_cores(product, tiling):
-        return columns(product, tiling) // 16 // warps_across(product, tiling) * loads(product, tiling) * 8
+        return warp_tiles(product, tiling) * loads(product, tiling) * 8
     across, words = columns(product, tiling) // lanes_across(columns(product, tiling)), _words(product)
     return across * own_terms(product, tiling) * words
 
@@ -104,9 +125,9 @@ def held_registers(product: Product, tiling: Tiling) -> int:
 def used_registers(product: Product, tiling: Tiling, at_once: int = 1) -> int:
     """Registers of a thread for what it multiplies with, of so many tiles of rows at once, and for its sums."""
     if by_tensor_cores(product, tiling):
-        tiles = columns(product, tiling) // 16 // warps_across(product, tiling)
+        tiles = warp_tiles(product, tiling)
         chains = max(1, 32 // (tiles * tiling.warps)) if tiling.near else 1
-        return at_once * (loads(product, tiling) * 4 + chains * tiles * 4)
+        return at_once * (loads(product, tiling) * 4 * (1 + tiling.ahead) + chains * tiles * 4)
     lanes = lanes_across(columns(product, tiling))
     words = own_terms(product, tiling) * 32 // lanes * _words(product)  # of a row, for a warp
     return 8 * columns(product, tiling) // lanes * _words(product) + -(-8 * words // 128) * 4 + STAGED_REGISTERS
@@ -130,6 +151,8 @@ def _words(product: Product) -> int:
 
 def row_tiles(lowered: Lowered, tiling: Tiling) -> int:
     """How many tiles of eight rows are multiplied at once: each turn waits for memory anew, so as many as fit."""
+    if tiling.ahead:
+        return 1
     most = min(MOST_REGISTERS, REGISTERS // (32 * tiling.warps))
     options = (each for each in (4, 2) if tiling.rows // 8 % each == 0)
     return next((each for each in options if registers(lowered, tiling, each) <= most), 1)
@@ -152,9 +175,9 @@ def registers(lowered: Lowered, tiling: Tiling, at_once: int = 1) -> int:
 
 
 def part_bytes(product: Product, tiling: Tiling) -> int:
-    """Shared memory for the sums of all warps, of one step."""
-    dtype = product.matrix.buffer.dtype
-    return parts(product, tiling) * tiling.rows * (columns(product, tiling) + 4) * max(4, dtype.itemsize)
+    """Shared memory for sums of one step: of all warps for each block of a cluster, and those that others hand it."""
+    dtype, sums = product.matrix.buffer.dtype, parts(product, tiling) * tiling.cluster + tiling.cluster - 1
+    return sums * tiling.rows * (columns(product, tiling) + 4) * max(4, dtype.itemsize)
 
 
 def product_bytes(product: Product, tiling: Tiling) -> int:
@@ -173,5 +196,5 @@ def shared_bytes(lowered: Lowered, tiling: Tiling) -> int:
 
 def loads(product: Product, tiling: Tiling) -> int:
     """Loads of 16 bytes that a lane makes of a row."""
-    terms = 4 * 16 // product.matrix.buffer.dtype.itemsize * parts(product, tiling)
+    terms = 4 * 16 // product.matrix.buffer.dtype.itemsize * parts(product, tiling) * tiling.cluster
     return -(-product.matrix.shape[0] // terms)

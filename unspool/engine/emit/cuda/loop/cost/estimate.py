@@ -6,15 +6,19 @@ what was measured.
 
 from __future__ import annotations
 
+import math
+
 from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.tiles import (
     Limits,
     Tiling,
     by_tensor_cores,
     columns,
+    group_rows,
     held_registers,
     loads,
     parts,
+    warp_tiles,
 )
 from unspool.engine.emit.stages.passes import Pass
 from unspool.engine.emit.stages.statements import Product
@@ -23,14 +27,20 @@ CROSSING = 0.65
 """Microseconds from posting a word to having it."""
 FOLD = 1.2
 """Microseconds for a fold over units: lanes meet, then blocks, then lanes again, which wait for the slowest of both."""
-MEGABYTE = 0.22
+MEGABYTE = 0.2
 """Microseconds for a megabyte that blocks read of each other."""
-TENSOR_TILE = 0.005
-"""Microseconds for a tile of tensor cores, times the warps that share a multiprocessor."""
+TENSOR_TILE, EXACT = 0.004, 0.04
+"""Microseconds for a tile of tensor cores, and for as many exact products, times the warps that share a processor."""
 SUM = 0.015
-"""Microseconds for one of the sums that a thread adds up."""
-MOST_LOADS, LOAD = 4, 0.01
+"""Microseconds for one of the sums of eight warps that a thread adds up, and half as much again for sixteen."""
+TURN = 0.25
+"""Microseconds for each element of a thread but the first."""
+MOST_LOADS, LOAD = 3, 0.02
 """Loads of a lane that are on their way together, and microseconds for each one more."""
+AHEAD = 0.6
+"""The part of the shorter of both that is spared where words are on their way while others are multiplied."""
+EXCHANGE = 0.38
+"""Microseconds for sums of eight warps that blocks of a cluster hand each other, besides adding them up."""
 READ = 80.0
 """Kilobytes of weights that a block of whole rows reads in a microsecond."""
 
@@ -59,8 +69,19 @@ def turns(tiling: Tiling, rows: int, at_once: int, *, ragged: bool) -> float:
     steps = [0.0] * at_once
     for group in range(groups):
         nth, place = divmod(group, at_once)
-        steps[at_once - 1 - place if nth % 2 else place] += 1 - group * tiling.rows / rows
+        steps[at_once - 1 - place if nth % 2 else place] += 1 - group * group_rows(tiling) / rows
     return max(steps)
+
+
+def mean_rows(tiling: Tiling, rows: int) -> float:
+    """About how many rows of a block run at a step of the longest one of them, where lengths are uniform.
+
+    >>> [mean_rows(Tiling(rows=each), 64) for each in (8, 16, 32)]
+    [8.0, 12.0, 20.0]
+    """
+    apart = -(-rows // tiling.rows) * 8
+    tiles = range(0, apart * tiling.rows // 8, apart)
+    return sum(max(0.0, 1 - first / rows) for first in tiles) * min(8, tiling.rows, rows)
 
 
 def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits, *, ragged: bool = False) -> float:
@@ -81,19 +102,25 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits, *, rag
     if tiling.near:
         return sum(_near(each, tiling) for each in lowered.products) * times
     crossing = sum(not isinstance(stage, Pass) for stage in lowered.stages)
+    height = mean_rows(tiling, rows) if ragged else min(rows, tiling.rows)
     total = CROSSING * crossing + FOLD * _folds(lowered, tiling.units.count)
-    for each in lowered.products:
-        depth, size = each.matrix.shape[0], each.matrix.buffer.dtype.itemsize
-        total += MEGABYTE * blocks * min(rows, tiling.rows) * depth * size / (1 << 20)
-        tensor = columns(each, tiling) // 16 * loads(each, tiling) * 2 * tiling.rows // 8
-        slow = 1 if by_tensor_cores(each, tiling) else 8
-        total += TENSOR_TILE * slow * tensor * tiling.warps / 4 * (1 if tiling.kept == "registers" else 2)
-        if tiling.kept == "memory":  # all blocks read their matrices again
-            matrix = 32 * 4 * tiling.warps * held_registers(each, tiling)
-            total += MEGABYTE * blocks * matrix / (1 << 20)
-        total += SUM * tiling.rows * columns(each, tiling) / 32
-        total += LOAD * max(0, loads(each, tiling) - MOST_LOADS)
-    return total * times
+    total += TURN * (max(1, math.ceil(height * tiling.units.each / (32 * tiling.warps))) - 1)
+    return (total + sum(_divided(each, tiling, blocks, height) for each in lowered.products)) * times
+
+
+def _divided(product: Product, tiling: Tiling, blocks: int, height: float) -> float:
+    """What a product takes whose columns are divided among so many blocks, of which each has so many rows."""
+    depth, size, tall = product.matrix.shape[0], product.matrix.buffer.dtype.itemsize, math.ceil(height / 8)
+    reading = MEGABYTE * blocks * height * depth * size / tiling.cluster / (1 << 20)
+    each = TENSOR_TILE if by_tensor_cores(product, tiling) else EXACT
+    tensor = warp_tiles(product, tiling) * loads(product, tiling) * 2 * tall
+    multiplying = each * tensor * tiling.warps / 4 * (1 if tiling.kept == "registers" else 2)
+    total = reading + multiplying - AHEAD * tiling.ahead * min(reading, multiplying)
+    if tiling.kept == "memory":  # all blocks read their matrices again
+        total += MEGABYTE * blocks * 32 * 4 * tiling.warps * held_registers(product, tiling) / (1 << 20)
+    more = max(1, tiling.warps / 16 + 0.5)
+    total += SUM * tall * columns(product, tiling) * tiling.cluster * more / 4 + EXCHANGE * more * (tiling.cluster - 1)
+    return total + LOAD * max(0, loads(product, tiling) - MOST_LOADS)
 
 
 def _folds(lowered: Lowered, units: int) -> int:

@@ -26,11 +26,11 @@ from unspool.engine.emit.stages.statements import Convolve, Largest
 
 ROW_CLASSES = (8, 16, 64, 256)
 """Numbers of rows that kernels are made for: a call takes the first that has as many, or the last."""
-WORTH = 0.95
+WORTH = 0.9
 """How much of the time that ragged rows take by the kernel for full ones another may take to be compiled too."""
 LEAST_UNITS = 8
 """Of a block: words are read 16 bytes at a time, and a tile of tensor cores has 16 columns."""
-MANY_LOADS, MANY_BYTES = 4, 4 << 20
+MANY_LOADS, MANY_BYTES = 6, 4 << 20
 """Loads of a lane, and bytes that all blocks read of each other in a step, from which reading all of them again and
 again delays those who post them; but not where several tiles of rows wait in turn."""
 
@@ -72,7 +72,7 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
     for count in unit_counts(lowered, LEAST_UNITS):
         for warps in (16, 8):
             tiling = Tiling(Units(count, count), 8, warps, "registers", limits.tf32, limits.shared_bytes)
-            if all(by_tensor_cores(each, tiling) for each in lowered.products) and _fits(lowered, tiling, rows, limits):
+            if _by_tensor_cores(lowered, tiling) and _fits(lowered, tiling, rows, limits):
                 yield tiling
         eaches = [each for each in range(LEAST_UNITS, count, LEAST_UNITS) if count % each == 0]
         for each in eaches:
@@ -80,16 +80,39 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
                 for warps in (8, 4, 16):  # of those that cost the same, the first
                     for kept in ("registers", "shared", "memory"):
                         tiling = Tiling(Units(count, each), height, warps, kept, limits.tf32, limits.shared_bytes)
-                        tiling = replace(tiling, one_first=_many_words(lowered, tiling, rows, limits))
-                        if _fits(lowered, tiling, rows, limits):
-                            yield tiling
+                        yield from _waiting(lowered, tiling, rows, limits)
+
+
+def _waiting(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> Iterator[Tiling]:
+    """Ways to wait for words: a block for all of a row, or two for half of it each; those of a tile ahead or not."""
+    for cluster in _clusters(lowered, tiling, limits):
+        found = replace(tiling, cluster=cluster)
+        found = replace(found, one_first=_many_words(lowered, found, rows, limits))
+        if _fits(lowered, found, rows, limits):
+            yield found
+            ahead = replace(found, ahead=True)
+            if tiling.rows > 8 and _by_tensor_cores(lowered, tiling) and _fits(lowered, ahead, rows, limits):
+                yield ahead
+
+
+def _clusters(lowered: Lowered, tiling: Tiling, limits: Limits) -> Iterator[int]:
+    """How many blocks may divide the terms of products among them: those of a row, by tensor cores."""
+    yield 1
+    assert tiling.units is not None
+    pairs = tiling.units.tiles % 2 == 0 and tiling.kept != "memory"
+    if limits.clusters and pairs and _by_tensor_cores(lowered, tiling):
+        yield 2
+
+
+def _by_tensor_cores(lowered: Lowered, tiling: Tiling) -> bool:
+    return all(by_tensor_cores(each, tiling) for each in lowered.products)
 
 
 def _many_words(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> bool:
     assert tiling.units is not None
     blocks, height = teams(tiling, rows, limits) * tiling.units.tiles, min(rows, tiling.rows)
     for each in lowered.products:
-        read = blocks * height * each.matrix.shape[0] * each.matrix.buffer.dtype.itemsize
+        read = blocks * height * each.matrix.shape[0] * each.matrix.buffer.dtype.itemsize // tiling.cluster
         if tiling.rows == 8 and loads(each, tiling) >= MANY_LOADS and read >= MANY_BYTES:
             return True
     return False

@@ -21,22 +21,29 @@ constexpr int kGaveUp = 4;   // of `trouble`
 constexpr int64_t kTold = 2; // the words behind it are there; running.py waits for it
 constexpr uint64_t kPatience = 10000000000ull;  // nanoseconds
 
+constexpr int kTall = 8;     // rows of a tile, which is what tensor cores take
+// A block of several tiles has every n-th one of all rows, which are sorted by length, if there are n groups: so each has
+// long and short rows. How many rows of others are between two tiles of a block that has so many rows.
+UNSPOOL_DEVICE int rows_between(const Chunk& chunk, int most) { return ((int(chunk.rows) + most - 1) / most - 1) * kTall; }
+// How far a row of the block is from its first one, among all.
+UNSPOOL_DEVICE int outside(int row, int skip) { return row + row / kTall * skip; }
+
 // One step of a block: its rows, and where they are. `Index` is as wide as all elements of a chunk need.
 struct Step {
   int rows;                  // the first ones of the block's
   Index start;               // where the first of them is, among those of all steps
-  int earlier;               // rows that had the step before, as this loop runs
+  int earlier;               // rows that had the step before, as this loop runs, from the block's first one on
   Index earlier_start, given;
 
-  UNSPOOL_DEVICE Step(const Chunk& chunk, int k, int first, int most) {
+  UNSPOOL_DEVICE Step(const Chunk& chunk, int k, int first, int most, int skip = 0) {
     const int time = chunk.reverse ? int(chunk.steps) - 1 - k : k, before = chunk.reverse ? time + 1 : time - 1;
-    rows = at_most(count(chunk, time) - first, most);
+    rows = own(count(chunk, time) - first, most, skip);
     start = begin(chunk, time) + first;
-    earlier = k == 0 ? 0 : at_most(count(chunk, before) - first, most);
+    earlier = k == 0 ? 0 : count(chunk, before) - first;
     earlier_start = k == 0 ? 0 : begin(chunk, before) + first;
     given = Index(chunk.total) + first;
   }
-  // Where a row's words of the step before are; behind those of all steps come those that a chunk is given.
+  // Where the words of the step before are of a row, so far from the block's first one; behind those of all steps come those that a chunk is given.
   UNSPOOL_DEVICE Index before(int row) const { return row < earlier ? earlier_start + row : given + row; }
 
   UNSPOOL_DEVICE static int count(const Chunk& chunk, int time) {
@@ -45,12 +52,22 @@ struct Step {
   UNSPOOL_DEVICE static Index begin(const Chunk& chunk, int time) {
     return chunk.starts ? Index(chunk.starts[time]) : Index(chunk.rows) * time;
   }
+  // How many of so many rows, of all from the block's first one on, are the block's own.
+  UNSPOOL_DEVICE static int own(int count, int most, int skip = 0) {
+    if (!skip) return at_most(count, most);
+    int found = 0;
+#pragma unroll
+    for (int row = 0; row < most; row += kTall)
+      found += at_most(count - outside(row, skip) > 0 ? count - outside(row, skip) : 0, kTall);
+    return found;
+  }
   UNSPOOL_DEVICE static int at_most(int count, int most) { return count < most ? count : most; }
 };
 
 // About where a block's rows of a later step are, by how far apart those of two steps are; always within the chunk.
-UNSPOOL_DEVICE Index later(const Chunk& chunk, const Step& step, const Step& next) {
-  const Index start = next.start + 2 * (next.start - step.start), most = Index(chunk.total) - next.rows;
+UNSPOOL_DEVICE Index later(const Chunk& chunk, const Step& step, const Step& next, int skip = 0) {
+  const Index start = next.start + 2 * (next.start - step.start), last = outside(next.rows - 1, skip);
+  const Index most = Index(chunk.total) - 1 - last;
   return start < 0 ? 0 : start > most ? most : start;
 }
 

@@ -37,7 +37,8 @@ class AloneText(LoopText):
     def _items(self, shape: Sequence[int], body: str) -> str:
         """`body` for every row and every index of `shape`."""
         count = math.prod(shape)
-        lines = f"const int r = item / {count}, row = r;\n" + index_lines(shape, f"item % {count}")
+        lines = f"const int r = item / {count}, row = {self.places.outside('r')};\n"
+        lines += index_lines(shape, f"item % {count}")
         lines += "".join(self.pointers.values()) + body
         head = f"for (int item = unspool::thread(); item < step.rows * {count}; item += THREADS) {{\n"
         return head + indent(lines, "  ") + "}\n"

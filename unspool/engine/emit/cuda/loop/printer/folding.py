@@ -106,7 +106,7 @@ class FoldText(LoopText):
             own = f"const int item = begin + {own};\n{self._lane}"
         own += f"const bool here = item < step.rows * {self._count};\n"
         own += "if (!here) break;\n" if self._lanes == LANES else ""  # a whole warp: the others have the time
-        own += f"const int own = here ? item : 0, r = own / {self._count}, row = r;\n"
+        own += f"const int own = here ? item : 0, r = own / {self._count}, row = {self.places.outside('r')};\n"
         own += index_lines(self._kept, f"own % {self._count}")
         return head + indent(own + lines, "  ") + "}\n"
 
@@ -121,7 +121,8 @@ class FoldText(LoopText):
         """Functions that read what the loop needs of streamed values, or bring it nearer."""
         first = f"turn / {self._each} * (THREADS / {self._lanes})"
         own = f"const int item = {first} + unspool::thread() / {self._lanes};\n{self._lane}"
-        own += f"const int own = item < rows * {self._count} ? item : 0, row = own / {self._count};\n"
+        row = self.places.outside(f"own / {self._count}")
+        own += f"const int own = item < rows * {self._count} ? item : 0, row = {row};\n"
         own += index_lines(self._kept, f"own % {self._count}") + self._term(f"turn % {self._each}")
         return self.early.text(self._turns, own + self._unit_line(), self._everywhere)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from textwrap import indent
@@ -13,16 +13,17 @@ from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.printer.alone import AloneText
 from unspool.engine.emit.cuda.loop.printer.early import Early
 from unspool.engine.emit.cuda.loop.printer.folding import FoldText, followed
-from unspool.engine.emit.cuda.loop.printer.loops import LANES, LoopText
+from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.cuda.loop.printer.meeting import Meeting, Touch, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, near_apart
 from unspool.engine.emit.cuda.loop.printer.products import ProductText
+from unspool.engine.emit.cuda.loop.printer.touches import Touches
 from unspool.engine.emit.cuda.loop.printer.vectors import VectorFoldText, VectorText, vector_width
-from unspool.engine.emit.cuda.loop.tiles import Tiling
+from unspool.engine.emit.cuda.loop.tiles import Tiling, group_rows
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.passes import Loop, Pass
-from unspool.engine.emit.stages.statements import Compute, Product, Reduce
-from unspool.engine.emit.stages.strided import Buffer, Place, Ref
+from unspool.engine.emit.stages.statements import Compute, Reduce
+from unspool.engine.emit.stages.strided import Buffer, Place
 from unspool.engine.emit.text.spelling import TYPES
 
 NATIVE = Path(__file__).parents[1] / "native"
@@ -31,7 +32,6 @@ SYNC = "unspool::sync_block();\n"
 MEET = {Meeting.NONE: "", Meeting.WARP: "unspool::sync_warp();\n", Meeting.BLOCK: SYNC}
 MOVING, FOLDING = 512, 768
 """Threads of a multiprocessor, of kernels beside a core, without folds and with them."""
-ROW = "the warp with the number of the row"
 NEAR_BYTES = 40 << 20
 """What a chunk may take so that it stays in a device's cache meanwhile."""
 
@@ -59,6 +59,7 @@ class KernelText:
         """How many elements each loop takes at a time."""
         self.products = lowered.products
         self._product_text = ProductText(lowered, tiling, self.places)
+        self._touches = Touches(self.places, self.widths)
         self.body = self._kernel()
 
     @property
@@ -113,12 +114,23 @@ class KernelText:
         far = f"const bool far = chunk.total * {self._row_bytes} > {NEAR_BYTES};\n" if early else ""
         lines = [
             f"// {rows} rows a block, {self.tiling.warps} warps" + (f", {tiles} blocks a row" if tiles > 1 else ""),
-            f"UNSPOOL_KERNEL {self.name}(const unspool::Chunk chunk) {{",
+            f"UNSPOOL_KERNEL {self._cluster}{self.name}(const unspool::Chunk chunk) {{",
             *(f"  {line}" for line in self.places.declarations()),
             f"  const int tile = unspool::block() % {tiles};",
             "  const int warp = unspool::warp_of_thread();",
         ]
+        if self._skip:
+            lines.append(f"  const int skip = unspool::rows_between(chunk, {rows});")
         return "\n".join(lines) + "\n" + indent(products + vectors + early + far + self._queue(group), "  ") + "}\n"
+
+    @property
+    def _skip(self) -> str:
+        """What steps are told of the rows that others have between those of a block, if there are any."""
+        return ", skip" if self.tiling.rows > group_rows(self.tiling) else ""
+
+    @property
+    def _cluster(self) -> str:
+        return f"UNSPOOL_CLUSTER({self.tiling.cluster}) " if self.tiling.cluster > 1 else ""
 
     @property
     def together(self) -> bool:
@@ -132,12 +144,13 @@ class KernelText:
 
     def _queue(self, group: str) -> str:
         """The groups of rows that a block has, one after another."""
-        rows = self.tiling.rows
+        each = group_rows(self.tiling)
         if not self.together:
-            return f"const int first = unspool::block() * {rows};\n{group}"
+            return f"const int first = unspool::block() * {each};\n{group}"
+        end = f"skip + {each}" if self._skip else "chunk.rows"
         head = f"const int team = unspool::block() / {self.tiles};\n"
-        head += f"for (int nth = 0, first = team * {rows}; first < chunk.rows;"
-        head += f" first = unspool::group_of(chunk, team, ++nth) * {rows}) {{\n"
+        head += f"for (int nth = 0, first = team * {each}; first < {end};"
+        head += f" first = unspool::group_of(chunk, team, ++nth) * {each}) {{\n"
         return head + indent(group, "  ") + "}\n"
 
     def _group(self, readers: Sequence[str], step: str) -> str:
@@ -147,15 +160,16 @@ class KernelText:
         over by the threads that have handed on the one before it in its place.
         """
         rows, ring = self.tiling.rows, self.places.ring
-        text = f"const int mine = unspool::Step::at_most(chunk.rows - first, {rows});\n"
-        text += "".join(map(self._load, self._carried())) + SYNC
+        text = f"const int mine = unspool::Step::own(chunk.rows - first, {rows}{self._skip});\n"
+        meet = SYNC if self.tiling.cluster == 1 else "unspool::sync_cluster();\n"
+        text += "".join(map(self._load, self._carried())) + meet
         text += "const unspool::Steps steps(chunk, first);\n"
         text += ring.begins(self.places.all_of) if ring else ""
-        text += f"unspool::Step step(chunk, steps.begin, first, {rows});\n"
+        text += f"unspool::Step step(chunk, steps.begin, first, {rows}{self._skip});\n"
         text += "".join(f"{name}(step.start, step.rows);\n" for name in readers)
         text += "for (int k = steps.begin; k < steps.end; k++) {\n"
         text += f"  const int slot = (k - steps.begin) % {ring.steps};\n" if ring else ""
-        text += indent(f"{step}step = next;\n", "  ") + "}\n" + SYNC
+        text += indent(f"{step}step = next;\n", "  ") + "}\n" + meet
         return text + "".join(map(self._leave, self._carried()))
 
     @property
@@ -202,7 +216,8 @@ class KernelText:
         given = self.places.pointer("carried", buffer.index, f"{name}_given", kind)
         place = self._whole_index(buffer, f"item % {share}")
         text = f"for (int item = unspool::thread_anew(); item < mine * {share}; item += THREADS)\n"
-        text += f"  {name}_own[item] = {given}[(int64_t)(first + item / {share}) * {buffer.size} + {place}];\n"
+        row = self.places.outside(f"item / {share}")
+        text += f"  {name}_own[item] = {given}[(int64_t)(first + {row}) * {buffer.size} + {place}];\n"
         if buffer in self.division.crossing and self.tiling.near:
             text += f"for (int item = unspool::thread_anew(); item < mine * {share}; item += THREADS)\n"
             to = f"item / {share} * {near_apart(buffer)} + item % {share}"
@@ -212,7 +227,8 @@ class KernelText:
             text += f"for (int begin = 0; begin < mine * {share}; begin += THREADS) {{\n"
             text += "  const int item = begin + unspool::thread_anew();\n"
             text += f"  const int own = item < {most} ? item : 0;\n"
-            to = f"{self.places.words(buffer)} + (chunk.total + first + own / {share}) * {buffer.size}"
+            row = self.places.outside(f"own / {share}")
+            to = f"{self.places.words(buffer)} + (chunk.total + first + {row}) * {buffer.size}"
             place = self._whole_index(buffer, f"own % {share}")
             text += f"  unspool::post({to} + {place}, {kind}({name}_own[own]), item < mine * {share});\n}}\n"
         return text
@@ -223,7 +239,8 @@ class KernelText:
         kept = self.places.pointer("kept", buffer.index, f"{name}_kept", kind)
         place = self._whole_index(buffer, f"item % {share}")
         text = f"for (int item = unspool::thread_anew(); item < mine * {share}; item += THREADS)\n"
-        return text + f"  {kept}[(int64_t)(first + item / {share}) * {buffer.size} + {place}] = {name}_own[item];\n"
+        row = self.places.outside(f"item / {share}")
+        return text + f"  {kept}[(int64_t)(first + {row}) * {buffer.size} + {place}] = {name}_own[item];\n"
 
     def _whole_index(self, buffer: Buffer, own: str) -> str:
         """Where an element that a block has is among all of its row."""
@@ -239,7 +256,8 @@ class KernelText:
         parts: list[str] = []
         touches: list[Sequence[Touch]] = []
         early, readers = "", list[str]()
-        next_step = f"const unspool::Step next(chunk, k + 1 < steps.end ? k + 1 : k, first, {self.tiling.rows});\n"
+        next_step = "const unspool::Step next(chunk, k + 1 < steps.end ? k + 1 : k, first, "
+        next_step += f"{self.tiling.rows}{self._skip});\n"
         moves = self.places.ring.moves() if self.places.ring else ""
         for stage in self.lowered.stages:
             if isinstance(stage, Pass):
@@ -252,13 +270,16 @@ class KernelText:
                         text += f"{next_step}if (k + 1 < steps.end) {{\n{self._ahead(printer.early)}}}\n"
                         next_step = ""
                     parts.append(text)
-                    touches.append([*self._touched(loop, after)])
+                    touches.append([*self._touches.of_loop(loop, after)])
             else:
                 products = "".join(map(self._product_text.text, stage))
                 parts.append(products + next_step + moves if self.tiling.near else next_step + products)
                 moved = [Touch("ring", None, writes=True)] if moves else []
-                touches.append([*moved, *(each for product in stage for each in self._touched_by(product))])
+                touches.append([*moved, *(each for product in stage for each in self._touches.of_product(product))])
                 next_step = moves = ""
+                if self.tiling.cluster > 1:
+                    parts.append("".join(map(self._product_text.exchanged, stage)))
+                    touches.append([Touch(each.target.buffer.name, None, writes=False, turns=True) for each in stage])
         meet = meetings(touches)
         now = "".join(self._product_text.now(each) for each in self.products) if self._divided else ""
         text = now + "".join(MEET[meeting] + part for part, meeting in zip(parts, meet, strict=True))
@@ -267,7 +288,7 @@ class KernelText:
     def _ahead(self, early: Early) -> str:
         """What reads streamed values of the next step, and brings nearer those of a later one."""
         text = f"  {early.reading}(next.start, next.rows);\n" if early.reads else ""
-        return text + f"  if (far) {early.fetching}(unspool::later(chunk, step, next), next.rows);\n"
+        return text + f"  if (far) {early.fetching}(unspool::later(chunk, step, next{self._skip}), next.rows);\n"
 
     def _printer(self, loop: Loop, number: int, after: Loop | None) -> LoopText:
         if not isinstance(loop.statements[0], Compute | Reduce):
@@ -276,52 +297,6 @@ class KernelText:
         if any(isinstance(each, Reduce) for each in loop.statements):
             return (VectorFoldText if width > 1 else FoldText)(self.places, loop, number, width, after)
         return (VectorText if width > 1 else LoopText)(self.places, loop, number, width)
-
-    def _touched(self, loop: Loop, after: Loop | None) -> Iterator[Touch]:
-        has_warps = self._has_warps(loop)
-        by_element = has_warps or all(isinstance(each, Compute) for each in loop.statements)
-        dims, warp = self.division.mapped[loop].dims if by_element else None, ROW if has_warps else None
-        for ref in self.division.reads(loop):
-            yield from self._touch(ref, dims, warp, loop, writes=False)
-            if self.places.ring.has(ref):
-                yield Touch("ring", None, writes=False)
-        for each in loop.statements:
-            yield from self._touch(each.target, None if isinstance(each, Reduce) else dims, warp, loop, writes=True)
-            if self.tiling.near and each.target.root().buffer in self.division.crossing:
-                yield Touch(f"{each.target.root().buffer.name}_near", None, writes=True)
-        if after is not None:  # a lane goes on with what its warp has folded
-            for ref in self.division.reads(after):
-                yield from self._touch(ref, None, warp, after, writes=False)
-            for each in after.statements:
-                yield from self._touch(each.target, None, warp, after, writes=True)
-
-    def _touch(self, ref: Ref, dims: Hashable, warp: Hashable, loop: Loop, *, writes: bool) -> Iterator[Touch]:
-        root, mapped = ref.root(), self.division.mapped[loop]
-        if root.buffer.place is Place.PRODUCT and self._divided:
-            yield Touch(root.buffer.name, None, writes, turns=True)
-        elif root.buffer in self.places.own:
-            if dims is None:
-                yield Touch(root.buffer.name, None, writes, warp=warp)
-                return
-            own = self.division.at_hand(ref, mapped)
-            if own is not None:
-                yield Touch(root.buffer.name, (mapped, self.widths[loop], own.strides, own.offset), writes, warp=warp)
-
-    def _has_warps(self, loop: Loop) -> bool:
-        """Whether each row has a warp, and each of the row's units in the block a lane."""
-        units, mapped, tiling = self.tiling.units, self.division.mapped[loop], self.tiling
-        if units is None or units.each != LANES or tiling.rows > tiling.warps or self.widths[loop] > 1:
-            return False
-        alone = any(not isinstance(each, Compute | Reduce) for each in loop.statements)
-        return mapped.dims == (units.count,) and mapped.unit == 0 and not mapped.kept and not alone
-
-    def _touched_by(self, product: Product) -> Iterator[Touch]:
-        name = product.target.buffer.name
-        yield Touch(name, None, writes=True, turns=self._divided)
-        for ref in product.reads() if not self._divided else ():
-            yield Touch(ref.root().buffer.name, None, writes=False)
-        if self.tiling.near:
-            yield Touch(f"{product.left.root().buffer.name}_near", None, writes=False)
 
 
 @cache

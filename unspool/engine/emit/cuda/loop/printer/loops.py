@@ -100,11 +100,12 @@ class LoopText:
             if self.places.division.units is not None:  # a whole warp without an element: it would read another's
                 own = f"if ({begin} + warp * {LANES} >= step.rows * {count}) break;\n{own}"
             own += f"const bool there = item < step.rows * {count};\n"
-            own += f"const int own = item < {most} ? item : 0, r = own / {count}, row = there ? r : 0;\n"
+            row = self.places.outside("(there ? r : 0)")
+            own += f"const int own = item < {most} ? item : 0, r = own / {count}, row = {row};\n"
             own += index_lines(self.share, f"own % {count}")
         else:
-            own += f"if (item >= step.rows * {count}) break;\n"
-            own += f"const int r = item / {count}, row = r;\n" + index_lines(self.share, f"item % {count}")
+            own += f"if (item >= step.rows * {count}) break;\nconst int r = item / {count}"
+            own += f", row = {self.places.outside('r')};\n{index_lines(self.share, f'item % {count}')}"
         return head + indent(own + self._unit_line() + pointers + body, "  ") + "}\n"
 
     @property
@@ -117,7 +118,7 @@ class LoopText:
         """Functions that read what the loop needs of streamed values, or bring it nearer."""
         count = math.prod(self.share)
         own = "const int item = turn * THREADS + unspool::thread();\n"
-        own += f"const int own = item < rows * {count} ? item : 0, row = own / {count};\n"
+        own += f"const int own = item < rows * {count} ? item : 0, row = {self.places.outside(f'own / {count}')};\n"
         own += index_lines(self.share, f"own % {count}")
         return self.early.text(self._turns, own + self._unit_line(), self._everywhere)
 
@@ -239,8 +240,7 @@ class LoopText:
         apart = columns(product, places.tiling) + 4
         name, kind = f"{root.name}_sums", TYPES[sum_type(product)]
         self.pointers[name] = f"const {kind}* const {name} = {root.name}_now + r * {apart};\n"
-        tiling = places.tiling
-        count = parts(product, tiling)
+        tiling, count = places.tiling, parts(product, places.tiling) + places.tiling.cluster - 1
         text = f"unspool::total<{count}>({name} + {index_text(own, 'i')}, {tiling.rows * apart})"
         for added in places.division.addends(ref):
             text = f"{text} + {self._argument(added, root.dtype)}"

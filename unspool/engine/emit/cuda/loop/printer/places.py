@@ -10,7 +10,7 @@ from unspool.engine.emit.cuda.loop.division import Division
 from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.printer.ring import Ring
 from unspool.engine.emit.cuda.loop.printer.words import woven
-from unspool.engine.emit.cuda.loop.tiles import Tiling, part_bytes, product_bytes
+from unspool.engine.emit.cuda.loop.tiles import Tiling, group_rows, part_bytes, product_bytes
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.dtypes import HALVES, computed
 from unspool.engine.emit.stages.statements import Product, Reduce
@@ -19,6 +19,8 @@ from unspool.engine.emit.text.spelling import TYPES
 
 ALIGNED = 16
 """Bytes, of everything in a block's memory."""
+MAIL = 8
+"""Bytes of what tells a block that others' sums are there, `Mail` of device.h: two steps have one each."""
 BANKS = 128
 """Bytes that shared memory hands out at a time."""
 VECTOR_BYTES, VECTORS_BYTES = 16 << 10, 48 << 10
@@ -81,6 +83,8 @@ class Places:
         for product in lowered.products if division.units is not None else ():
             self.shared.take(f"{product.target.buffer.name}_part", 2 * part_bytes(product, tiling))
             self.shared.take(f"{product.target.buffer.name}_by", product_bytes(product, tiling))
+            if tiling.cluster > 1:
+                self.shared.take(f"{product.target.buffer.name}_mail", 2 * MAIL)
         if self.shared.size > tiling.shared_bytes:
             raise CannotEmitError(f"a block would need {self.shared.size} bytes of shared memory for sums")
         for buffer in sorted(self.own, key=lambda each: self.own_bytes(each)):  # the largest ones stay outside
@@ -157,6 +161,10 @@ class Places:
         """That of a buffer's elements in a block: halves that are carried are rounded where they leave it."""
         wide = buffer.place is Place.CARRIED and not self.lowered.rounds
         return computed(buffer.dtype) if wide else buffer.dtype
+
+    def outside(self, row: str) -> str:
+        """How far a row of a block is from its first one in memory of all rows: others' lie between tiles of eight."""
+        return row if self.tiling.rows == group_rows(self.tiling) else f"unspool::outside({row}, skip)"
 
     # -- names ---------------------------------------------------------------------------------------------------------
 

@@ -73,8 +73,9 @@ class ProductText:
         how = "TensorProduct" if by_tensor_cores(product, self.tiling) else "ExactProduct"
         tiles = columns(product, self.tiling) // 16
         numbers = f"{kind}, {product.matrix.shape[0]}, {tiles}, {self.tiling.rows}, {self.tiling.warps}"
-        one_first = str(self.tiling.one_first).lower()
-        more = f", {row_tiles(self.lowered, self.tiling)}, {one_first}" if how == "TensorProduct" else ""
+        ways = f"{self.tiling.one_first}, {self.tiling.ahead}".lower()
+        more = f", {row_tiles(self.lowered, self.tiling)}, {ways}, {self.tiling.cluster}"
+        more = more if how == "TensorProduct" else ""
         text = f"unspool::{how}<{numbers}, unspool::Kept::{self.tiling.kept}{more}> {name}_by;\n"
         if self.tiling.kept == "memory":
             matrix = self.places.matrix(product, index)
@@ -99,7 +100,16 @@ class ProductText:
         told = f"{name}_by, {matrix}, {self.places.transposed(product, index)}, tile"
         told += f", memory + {self.places.shared.places[f'{name}_by']}"
         told += f", memory + {self.places.shared.places[f'{name}_part']}"
-        return f"unspool::load_columns<{sizes}>({told});\n"
+        text = f"unspool::load_columns<{sizes}>({told});\n"
+        if (mail := self.places.shared.places.get(f"{name}_mail")) is not None:
+            text += f"unspool::Mail* const {name}_mail = (unspool::Mail*)(memory + {mail});\n"
+            text += f"if (unspool::thread() < 2) {name}_mail[unspool::thread()].open();\n"
+        return text
+
+    def exchanged(self, product: Product) -> str:
+        """What blocks of a cluster hand each other of a product, once all warps have multiplied."""
+        name = product.target.buffer.name
+        return f"{name}_by.exchange({name}_now, step.rows, {name}_mail, k & 1);\n"
 
     def text(self, product: Product) -> str:
         """A product, at a step."""
@@ -112,7 +122,8 @@ class ProductText:
         if self.tiling.near:
             offset = f" + {left.offset}" if left.offset else ""
             return title + f"{name}_by.run({left.buffer.name}_near{offset}, {name}_now);\n"
-        slot = "step.before(r)" if left.buffer.place is Place.CARRIED else "(step.start + r)"
+        at = self.places.outside("r")
+        slot = f"step.before({at})" if left.buffer.place is Place.CARRIED else f"(step.start + {at})"
         row = f"{slot} * {left.buffer.size}" + (f" + {left.offset}" if left.offset else "")
         place = self.places.shared.places[f"{name}_by"]
         told = f'step.rows, {name}_now, memory + {place}, "{left.buffer.name}"'

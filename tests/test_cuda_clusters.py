@@ -1,0 +1,95 @@
+"""Blocks of the CUDA loop emitter that divide the terms of their products, and hand each other their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.emulator import Emulated
+from tests.emulator.cells import UNITS
+from tests.test_cuda_queue import BATCH, RAGGED, STEPS, assert_same_bits, found_by
+from tests.test_cuda_tiles import H200, binary, lowered, used
+from unspool.engine.emit.cuda.loop.cost.options import tilings
+from unspool.engine.emit.cuda.loop.division import Units
+from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
+from unspool.engine.emit.cuda.loop.tiles import Tiling, registers, row_tiles
+
+HALVES = torch.bfloat16
+ALONE = Tiling(Units(UNITS, 8), rows=8, warps=2)
+PAIRS = replace(ALONE, warps=1, cluster=2)
+"""Each column has two sums of the same terms: their sum is the same to the last bit."""
+
+
+@pytest.mark.parametrize("lengths", [RAGGED, None], ids=["ragged", "full"])
+@pytest.mark.parametrize(
+    ("name", "dtype", "changed"),
+    [
+        ("lstm", torch.bfloat16, {}),
+        ("lstm", torch.bfloat16, {"rows": 32, "one_first": True}),
+        ("lstm", torch.float16, {"kept": "shared", "rows": 16}),
+        ("lstm", torch.bfloat16, {"rows": 32, "ahead": True}),
+        ("gru", torch.float16, {}),
+        ("rnn", torch.float32, {"tf32": True}),
+        ("layer norms", torch.bfloat16, {}),
+        ("architecture search", torch.bfloat16, {"rows": 16}),
+        ("two layers", torch.bfloat16, {}),
+        ("peepholes and projection", torch.bfloat16, {"units": Units(UNITS // 2, 8)}),
+    ],
+)
+def test_results_are_the_same_bits_as_where_a_block_has_all_terms(
+    name: str, dtype: torch.dtype, changed: dict[str, object], lengths: Sequence[int] | None
+) -> None:
+    alone, pairs = (replace(each, **changed) for each in (ALONE, PAIRS))
+    expected = found_by(Emulated(), alone, name, dtype, lengths)
+    for seed, blocks in ((1, 64), (2, 8), (3, 5)):
+        assert_same_bits(found_by(Emulated(seed=seed, blocks=blocks), pairs, name, dtype, lengths), expected)
+
+
+@pytest.mark.parametrize("warps", [1, 2])
+@pytest.mark.parametrize("slow", range(8))
+def test_a_warp_may_be_behind_in_any_block(slow: int, warps: int) -> None:
+    pairs = replace(PAIRS, warps=warps)
+    expected = found_by(Emulated(), ALONE if warps == 1 else pairs, "lstm", HALVES, RAGGED)
+    assert_same_bits(found_by(Emulated(blocks=4, slow=slow), pairs, "lstm", HALVES, RAGGED), expected)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_blocks_with_several_warps_and_several_neighbours_are_right(name: str) -> None:
+    expected = found_by(Emulated(), replace(ALONE, tf32=True), name, torch.float32, RAGGED)
+    found = found_by(Emulated(), replace(ALONE, tf32=True, warps=3, cluster=4), name, torch.float32, RAGGED)
+    for key, value in expected.items():  # the same terms of TF32, summed in another order
+        torch.testing.assert_close(found[key], value, rtol=2e-3, atol=2e-4)
+
+
+def test_blocks_of_a_cluster_meet_before_and_after_all_steps_only() -> None:
+    text, alone = (KernelText(lowered(64, 1), Tiling(Units(64, 16), 8, 4, cluster=each)).body for each in (2, 1))
+    assert text.count("sync_cluster") == 2
+    assert text.count("sync_block") == 1
+    assert alone.count("sync_block") == 3
+    assert "UNSPOOL_CLUSTER(2)" in text
+    assert "UNSPOOL_CLUSTER" not in alone
+
+
+def test_a_device_without_clusters_has_none() -> None:
+    for rows, units in ((64, 1024), (16, 1024), (16, 768)):
+        found, without = (tilings(lowered(units, 1), rows, replace(H200, clusters=each)) for each in (True, False))
+        assert found[0].cluster == 2
+        assert {each.cluster for each in without} == {1}
+
+
+@pytest.mark.parametrize(("rows", "warps"), [(8, 8), (8, 16), (32, 8), (32, 16)])
+def test_kernels_of_clusters_have_the_registers_that_the_model_says(rows: int, warps: int) -> None:
+    own, tiling = lowered(1024, 1), Tiling(Units(1024, 16), rows, warps, shared_bytes=227 * 1024, cluster=2)
+    found, stack = used(binary(KernelText(own, tiling), "sm_90"))
+    most = min(255, 65536 // (32 * warps))
+    assert found <= most
+    assert abs(found - min(most, registers(own, tiling, row_tiles(own, tiling)))) <= 16
+    assert stack <= 32
+
+
+def test_batches_and_steps_of_these_tests_leave_the_last_blocks_with_few_rows() -> None:
+    assert BATCH % 32
+    assert STEPS % 2
