@@ -36,7 +36,6 @@ PAIRS = replace(ALONE, warps=1, cluster=2)
         ("layer norms", torch.bfloat16, {}),
         ("architecture search", torch.bfloat16, {"rows": 16}),
         ("two layers", torch.bfloat16, {}),
-        ("peepholes and projection", torch.bfloat16, {"units": Units(UNITS // 2, 8)}),
     ],
 )
 def test_results_are_the_same_bits_as_where_a_block_has_all_terms(
@@ -58,8 +57,11 @@ def test_a_warp_may_be_behind_in_any_block(slow: int, warps: int) -> None:
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])
 def test_blocks_with_several_warps_and_several_neighbours_are_right(name: str) -> None:
-    expected = found_by(Emulated(), replace(ALONE, tf32=True), name, torch.float32, RAGGED)
-    found = found_by(Emulated(), replace(ALONE, tf32=True, warps=3, cluster=4), name, torch.float32, RAGGED)
+    units = Units(UNITS, 4)  # fewer than a plan would take
+    expected = found_by(Emulated(), replace(ALONE, units=units, tf32=True), name, torch.float32, RAGGED)
+    found = found_by(
+        Emulated(), replace(ALONE, units=units, tf32=True, warps=3, cluster=4), name, torch.float32, RAGGED
+    )
     for key, value in expected.items():  # the same terms of TF32, summed in another order
         torch.testing.assert_close(found[key], value, rtol=2e-3, atol=2e-4)
 
@@ -93,3 +95,31 @@ def test_kernels_of_clusters_have_the_registers_that_the_model_says(rows: int, w
 def test_batches_and_steps_of_these_tests_leave_the_last_blocks_with_few_rows() -> None:
     assert BATCH % 32
     assert STEPS % 2
+
+
+# -- all units of a row in one cluster -------------------------------------------------------------------------------
+
+
+def near(cluster: int, warps: int = 2) -> Tiling:
+    return Tiling(Units(UNITS, UNITS // cluster), rows=8, warps=warps, cluster=cluster, tf32=True)
+
+
+@pytest.mark.parametrize("lengths", [RAGGED, None], ids=["ragged", "full"])
+@pytest.mark.parametrize("name", ["lstm", "gru", "rnn", "architecture search", "two layers"])
+@pytest.mark.parametrize("cluster", [2, 4])
+def test_a_cluster_with_all_of_a_row_computes_what_one_block_does(
+    name: str, cluster: int, lengths: Sequence[int] | None
+) -> None:
+    expected = found_by(Emulated(), near(1), name, torch.float32, lengths)
+    assert near(cluster).near
+    for seed, blocks in ((1, 64), (2, 2 * cluster), (3, cluster)):
+        found = found_by(Emulated(seed=seed, blocks=blocks), near(cluster), name, torch.float32, lengths)
+        for key, value in expected.items():  # the same terms, summed in another order, and rounded to TF32 then
+            torch.testing.assert_close(found[key], value, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+@pytest.mark.parametrize("slow", range(8))
+def test_a_warp_may_be_behind_where_a_cluster_has_all_of_a_row(name: str, slow: int) -> None:
+    expected = found_by(Emulated(), near(4), name, HALVES, RAGGED)
+    assert_same_bits(found_by(Emulated(blocks=4, slow=slow), near(4), name, HALVES, RAGGED), expected)

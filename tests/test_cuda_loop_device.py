@@ -127,6 +127,11 @@ class TestNumbersOnTheHost:
         assert explain(own, inputs.cuda()).emitter == "cuda-loop"
 
 
+def _need_clusters() -> None:
+    if not Cuda(torch.device("cuda", 0)).limits().clusters:
+        pytest.skip("this device has no clusters")
+
+
 class TestTwoBlocks:
     """Two blocks that hand words to each other: one step, a few, all dtypes, every place for weights."""
 
@@ -149,8 +154,7 @@ class TestTwoBlocks:
         self, name: str, rows: int, kept: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """One warp in each of two blocks has the sums of two warps in one block."""
-        if not Cuda(torch.device("cuda", 0)).limits().clusters:
-            pytest.skip("this device has no clusters")
+        _need_clusters()
         lengths = [k * 7 % 5 for k in range(70)]
         found: list[dict[str, Tensor]] = []
         for warps, cluster, ahead in ((2, 1, False), (1, 2, False), (1, 2, rows > 8)):
@@ -161,6 +165,24 @@ class TestTwoBlocks:
             found.append(found_by_kernels(own, torch.bfloat16, lengths, inputs, state))
         for each in found[1:]:
             assert all(torch.equal(each[key], found[0][key]) for key in found[0])
+
+    @pytest.mark.parametrize("name", ["lstm", "gru", "rnn", "two layers"])
+    @pytest.mark.parametrize("cluster", [2, 4, 8])
+    @pytest.mark.parametrize(("dtype", "limit"), LIMITS[1:])
+    def test_a_cluster_with_all_units_of_a_row_is_near_float64(
+        self, name: str, cluster: int, dtype: torch.dtype, limit: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _need_clusters()
+        units, lengths = 64, [k * 7 % 5 for k in range(70)]
+        monkeypatch.setattr(CudaLoops, "tiling", Tiling(Units(units, units // cluster), 8, 4, cluster=cluster))
+        own, inputs, state = problem(name, dtype, batch=70, units=units)
+        expected = in_float64(own, lengths, inputs, state)
+        torchs = results(plain_loop, copy.deepcopy(own), dtype, lengths, inputs, state)
+        first = found_by_kernels(own, dtype, lengths, inputs, state)
+        assert_near(first, expected, limit, torchs)
+        for _ in range(5):
+            again = found_by_kernels(own, dtype, lengths, inputs, state)
+            assert all(torch.equal(again[key], first[key]) for key in first)
 
     @pytest.mark.parametrize("name", ["lstm", "gru", "layer norms"])
     @pytest.mark.parametrize(

@@ -105,35 +105,6 @@ template <typename T> inline T shuffle_down(T x, int by) {
   return own.result;
 }
 
-class Mail {
- public:
-  void open() { bytes_ = 0, phase_ = 0, expected_ = 0; }
-  void expect(uint32_t bytes) {
-    bytes_ += int(bytes), expected_ = 1;
-    complete();
-  }
-  void send(int rank, float* own, float x) {
-    *of(rank, own) = x;
-    Mail* const theirs = of(rank, this);
-    theirs->bytes_ -= sizeof x;
-    theirs->complete();
-  }
-  void wait(uint32_t phase) {
-    while (phase_ == phase) runtime->pause("sums of the other blocks of a cluster");
-  }
-
- private:
-  void complete() {
-    if (expected_ && !bytes_) phase_ ^= 1, expected_ = 0;
-    runtime->posted();
-  }
-  template <typename T> static T* of(int rank, T* own) {
-    return reinterpret_cast<T*>(runtime->shared_of(rank) + (reinterpret_cast<char*>(own) - runtime->running->shared));
-  }
-  int bytes_;
-  uint16_t phase_, expected_;
-};
-
 // -- words ------------------------------------------------------------------------------------------------------------
 
 template <typename T> inline void peek(const void* from, T& v) { memcpy(&v, from, sizeof v); }
@@ -156,6 +127,37 @@ inline bool claim(int64_t* word) {
 }
 inline void publish(int64_t* word, int64_t v) { *word = v; }
 inline int64_t look(const int64_t* word) { return *word; }
+
+// -- mail ---------------------------------------------------------------------------------------------------------
+
+class Mail {
+ public:
+  void open() { bytes_ = 0, phase_ = 0, expected_ = 0; }
+  void expect(uint32_t bytes) {
+    bytes_ += int(bytes), expected_ = 1;
+    complete();
+  }
+  template <typename Bits> void send(int rank, void* own, Bits bits) {
+    memcpy(of(rank, static_cast<char*>(own)), &bits, sizeof bits);
+    Mail* const theirs = of(rank, this);
+    theirs->bytes_ -= sizeof bits;
+    theirs->complete();
+  }
+  void wait(uint32_t phase) {
+    while (phase_ == phase) runtime->pause("sums of the other blocks of a cluster");
+  }
+
+ private:
+  void complete() {
+    if (expected_ && !bytes_) phase_ ^= 1, expected_ = 0;
+    runtime->posted();
+  }
+  template <typename T> static T* of(int rank, T* own) {
+    return reinterpret_cast<T*>(runtime->shared_of(rank) + (reinterpret_cast<char*>(own) - runtime->running->shared));
+  }
+  int bytes_;
+  uint16_t phase_, expected_;
+};
 
 // -- copies that go on meanwhile: made when they are waited for, and not before ---------------------------------------
 

@@ -54,8 +54,9 @@ class Tiling:
         shared_bytes: how much shared memory a block may have.
         one_first: whether lanes wait for one word before they read all of theirs.
         ahead: whether words of eight rows are on their way while those of the eight before them are multiplied.
-        cluster: how many blocks, each other's neighbours, divide the terms of products among them: each multiplies its
-            part for the columns of all, and hands the others their sums in shared memory.
+        cluster: how many blocks, each other's neighbours, write to each other's shared memory. If they have all units
+            of a row, that is what crosses. Else they divide the terms of products among them: each multiplies its part
+            for the columns of all, and hands the others their sums.
     """
 
     units: Units | None = None
@@ -70,8 +71,18 @@ class Tiling:
 
     @property
     def near(self) -> bool:
-        """Whether a block has all units of its rows, and products of their own: nothing crosses."""
-        return self.units is not None and self.units.tiles == 1
+        """Whether one cluster has all units of a row: what crosses lies in the shared memory of each of its blocks."""
+        return self.units is not None and self.units.tiles == self.cluster
+
+    @property
+    def alone(self) -> bool:
+        """Whether a block has all units of its rows: nothing crosses."""
+        return self.near and self.cluster == 1
+
+    @property
+    def shares(self) -> int:
+        """How many blocks divide the terms of products among them."""
+        return 1 if self.near else self.cluster
 
 
 def group_rows(tiling: Tiling) -> int:
@@ -94,7 +105,8 @@ def warps_across(product: Product, tiling: Tiling) -> int:
     """How many warps have columns of their own; the others have other terms of the same ones."""
     if not tiling.near:
         return 1
-    tiles = -(-product.matrix.shape[1] // 16)
+    assert tiling.units is not None
+    tiles = -(-product.matrix.shape[1] // tiling.units.tiles // 16)
     return 1 << min(tiling.warps, tiles).bit_length() - 1
 
 
@@ -105,7 +117,7 @@ def parts(product: Product, tiling: Tiling) -> int:
 
 def warp_tiles(product: Product, tiling: Tiling) -> int:
     """How many tiles of columns a warp multiplies: those of all blocks that divide the terms."""
-    return columns(product, tiling) // 16 // warps_across(product, tiling) * tiling.cluster
+    return columns(product, tiling) // 16 // warps_across(product, tiling) * tiling.shares
 
 
 def by_tensor_cores(product: Product, tiling: Tiling) -> bool:
@@ -176,7 +188,7 @@ def registers(lowered: Lowered, tiling: Tiling, at_once: int = 1) -> int:
 
 def part_bytes(product: Product, tiling: Tiling) -> int:
     """Shared memory for sums of one step: of all warps for each block of a cluster, and those that others hand it."""
-    dtype, sums = product.matrix.buffer.dtype, parts(product, tiling) * tiling.cluster + tiling.cluster - 1
+    dtype, sums = product.matrix.buffer.dtype, parts(product, tiling) * tiling.shares + tiling.shares - 1
     return sums * tiling.rows * (columns(product, tiling) + 4) * max(4, dtype.itemsize)
 
 
@@ -196,5 +208,5 @@ def shared_bytes(lowered: Lowered, tiling: Tiling) -> int:
 
 def loads(product: Product, tiling: Tiling) -> int:
     """Loads of 16 bytes that a lane makes of a row."""
-    terms = 4 * 16 // product.matrix.buffer.dtype.itemsize * parts(product, tiling) * tiling.cluster
+    terms = 4 * 16 // product.matrix.buffer.dtype.itemsize * parts(product, tiling) * tiling.shares
     return -(-product.matrix.shape[0] // terms)

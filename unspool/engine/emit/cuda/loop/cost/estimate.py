@@ -44,6 +44,9 @@ EXCHANGE = 0.38
 READ = 80.0
 """Kilobytes of weights that a block of whole rows reads in a microsecond."""
 
+SENT, SENT_KB = 0.06, 0.022
+"""Microseconds for words that a block has in others' shared memory, and for each kilobyte that it sends them."""
+
 NEAR_PRODUCT, NEAR_TILE, NEAR_COLUMN = 0.33, 0.0029, 0.0006
 """Microseconds for a product of a block that has all units of its rows, for each of its tiles of tensor cores, and for
 each column of eight rows: what its threads do besides."""
@@ -52,7 +55,8 @@ each column of eight rows: what its threads do besides."""
 def teams(tiling: Tiling, rows: int, limits: Limits) -> int:
     """How many groups of rows are run at the same time."""
     assert tiling.units is not None
-    return min(-(-rows // tiling.rows), max(1, limits.processors // tiling.units.tiles))
+    processors = limits.processors if tiling.cluster <= 2 else limits.processors * 7 // 8  # the rest has no neighbours
+    return min(-(-rows // tiling.rows), max(1, processors // tiling.units.tiles))
 
 
 def turns(tiling: Tiling, rows: int, at_once: int, *, ragged: bool) -> float:
@@ -100,12 +104,26 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits, *, rag
     at_once = teams(tiling, rows, limits)
     blocks, times = at_once * tiling.units.tiles, turns(tiling, rows, at_once, ragged=ragged)
     if tiling.near:
-        return sum(_near(each, tiling) for each in lowered.products) * times
+        total = sum(_near(each, tiling) for each in lowered.products)
+        return (total if tiling.alone else total + _sending(lowered, tiling) + _turns(tiling, 8)) * times
     crossing = sum(not isinstance(stage, Pass) for stage in lowered.stages)
     height = mean_rows(tiling, rows) if ragged else min(rows, tiling.rows)
     total = CROSSING * crossing + FOLD * _folds(lowered, tiling.units.count)
-    total += TURN * (max(1, math.ceil(height * tiling.units.each / (32 * tiling.warps))) - 1)
+    total += _turns(tiling, height)
     return (total + sum(_divided(each, tiling, blocks, height) for each in lowered.products)) * times
+
+
+def _turns(tiling: Tiling, height: float) -> float:
+    """What it takes that a thread has several elements, of so many rows."""
+    assert tiling.units is not None
+    return TURN * (max(1, math.ceil(height * tiling.units.each / (32 * tiling.warps))) - 1)
+
+
+def _sending(lowered: Lowered, tiling: Tiling) -> float:
+    """What blocks of a cluster take to send each other what is multiplied."""
+    others = (tiling.cluster - 1) / tiling.cluster
+    sent = {each.left.root().buffer for each in lowered.products}
+    return sum(SENT + SENT_KB * tiling.rows * each.size * each.dtype.itemsize * others / 1024 for each in sent)
 
 
 def _divided(product: Product, tiling: Tiling, blocks: int, height: float) -> float:

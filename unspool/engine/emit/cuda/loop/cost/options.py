@@ -70,8 +70,7 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
     if not lowered.products:
         return
     for count in unit_counts(lowered, LEAST_UNITS):
-        for warps in (16, 8):
-            tiling = Tiling(Units(count, count), 8, warps, "registers", limits.tf32, limits.shared_bytes)
+        for tiling in _near(count, limits):
             if _by_tensor_cores(lowered, tiling) and _fits(lowered, tiling, rows, limits):
                 yield tiling
         eaches = [each for each in range(LEAST_UNITS, count, LEAST_UNITS) if count % each == 0]
@@ -81,6 +80,15 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
                     for kept in ("registers", "shared", "memory"):
                         tiling = Tiling(Units(count, each), height, warps, kept, limits.tf32, limits.shared_bytes)
                         yield from _waiting(lowered, tiling, rows, limits)
+
+
+def _near(count: int, limits: Limits) -> Iterator[Tiling]:
+    """Ways to have all units of eight rows in a block, or in the blocks of a cluster."""
+    for cluster in (1, 2, 4, 8) if limits.clusters else (1,):
+        if count % cluster == 0 and count // cluster >= LEAST_UNITS:
+            for warps in (16, 8) if cluster == 1 else (4, 8, 16):
+                tiling = Tiling(Units(count, count // cluster), 8, warps, "registers", limits.tf32, limits.shared_bytes)
+                yield replace(tiling, cluster=cluster)
 
 
 def _waiting(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> Iterator[Tiling]:
@@ -99,7 +107,7 @@ def _clusters(lowered: Lowered, tiling: Tiling, limits: Limits) -> Iterator[int]
     """How many blocks may divide the terms of products among them: those of a row, by tensor cores."""
     yield 1
     assert tiling.units is not None
-    pairs = tiling.units.tiles % 2 == 0 and tiling.kept != "memory"
+    pairs = tiling.units.tiles > 2 and tiling.units.tiles % 2 == 0 and tiling.kept != "memory"
     if limits.clusters and pairs and _by_tensor_cores(lowered, tiling):
         yield 2
 

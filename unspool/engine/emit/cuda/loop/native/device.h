@@ -95,39 +95,6 @@ UNSPOOL_DEVICE int warp_of_thread() { return __shfl_sync(~0u, int(threadIdx.x) /
 template <typename T> UNSPOOL_DEVICE T shuffle_xor(T x, int mask) { return __shfl_xor_sync(~0u, x, mask); }  // all lanes
 template <typename T> UNSPOOL_DEVICE T shuffle_down(T x, int by) { return __shfl_down_sync(~0u, x, by); }    // all lanes
 
-// In shared memory: tells a block when what others of its cluster send it is there.
-class Mail {
- public:
-  UNSPOOL_DEVICE void open() {  // before blocks meet for the first time
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(place(this)) : "memory");
-  }
-  UNSPOOL_DEVICE void expect(uint32_t bytes) {  // one thread, each time; they may have come already
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place(this)), "r"(bytes) : "memory");
-  }
-  // Sends a number to where that block has what this one has at `own`.
-  UNSPOOL_DEVICE void send(int rank, float* own, float x) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
-                 ::"r"(theirs(place(own), rank)), "r"(__float_as_uint(x)), "r"(theirs(place(this), rank)) : "memory");
-  }
-  UNSPOOL_DEVICE void wait(uint32_t phase) {  // `phase`: whether that was waited for an odd number of times before
-    uint32_t there;
-    do
-      asm volatile(
-          "{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
-          "selp.u32 %0, 1, 0, p;\n\t}" : "=r"(there) : "r"(place(this)), "r"(phase) : "memory");
-    while (!there);
-  }
-
- private:
-  UNSPOOL_DEVICE static uint32_t place(void* own) { return uint32_t(__cvta_generic_to_shared(own)); }
-  UNSPOOL_DEVICE static uint32_t theirs(uint32_t place, int rank) {
-    uint32_t found;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(found) : "r"(place), "r"(rank));
-    return found;
-  }
-  uint64_t state_;
-};
-
 // -- words: memory that other blocks write while it is read -----------------------------------------------------------
 
 struct alignas(16) Four {
@@ -188,6 +155,50 @@ UNSPOOL_DEVICE void publish(int64_t* word, int64_t v) {  // to the host too, aft
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
 }
 UNSPOOL_DEVICE int64_t look(const int64_t* word) { return *(const volatile int64_t*)word; }
+
+// -- mail: shared memory that other blocks of a cluster write --------------------------------------------------------
+
+// In shared memory: tells a block when what others of its cluster send it is there.
+class Mail {
+ public:
+  UNSPOOL_DEVICE void open() {  // before blocks meet for the first time
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(place(this)) : "memory");
+  }
+  UNSPOOL_DEVICE void expect(uint32_t bytes) {  // one thread, each time; they may have come already
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place(this)), "r"(bytes) : "memory");
+  }
+  // Sends numbers to where that block has what this one has at `own`.
+  UNSPOOL_DEVICE void send(int rank, void* own, uint32_t v) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];"
+                 ::"r"(theirs(place(own), rank)), "r"(v), "r"(theirs(place(this), rank)) : "memory");
+  }
+  UNSPOOL_DEVICE void send(int rank, void* own, Pair v) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.u32 [%0], {%1, %2}, [%3];"
+                 ::"r"(theirs(place(own), rank)), "r"(v.x), "r"(v.y), "r"(theirs(place(this), rank)) : "memory");
+  }
+  UNSPOOL_DEVICE void send(int rank, void* own, Four v) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%0], {%1, %2, %3, %4}, [%5];"
+                 ::"r"(theirs(place(own), rank)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(theirs(place(this), rank))
+                 : "memory");
+  }
+  UNSPOOL_DEVICE void wait(uint32_t phase) {  // `phase`: whether that was waited for an odd number of times before
+    uint32_t there;
+    do
+      asm volatile(
+          "{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
+          "selp.u32 %0, 1, 0, p;\n\t}" : "=r"(there) : "r"(place(this)), "r"(phase) : "memory");
+    while (!there);
+  }
+
+ private:
+  UNSPOOL_DEVICE static uint32_t place(void* own) { return uint32_t(__cvta_generic_to_shared(own)); }
+  UNSPOOL_DEVICE static uint32_t theirs(uint32_t place, int rank) {
+    uint32_t found;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(found) : "r"(place), "r"(rank));
+    return found;
+  }
+  uint64_t state_;
+};
 
 // -- copies to shared memory, on which a thread need not wait --------------------------------------------------------
 

@@ -3,7 +3,8 @@
 
 namespace unspool {
 
-// A unit's numbers, which lie side by side in rows that are multiplied.
+// Puts a number into a row that is multiplied, or a unit's numbers, which lie side by side there.
+template <typename T> UNSPOOL_DEVICE void put(T* to, T x) { *to = x; }
 template <typename T, int numbers> UNSPOOL_DEVICE void put(T* to, const T (&from)[numbers]) {
   struct alignas(sizeof(from)) All {
     T numbers_[numbers];
@@ -12,6 +13,27 @@ template <typename T, int numbers> UNSPOOL_DEVICE void put(T* to, const T (&from
 #pragma unroll
   for (int k = 0; k < numbers; k++) all.numbers_[k] = from[k];
   *(All*)to = all;
+}
+
+// Puts what a lane has computed where each block of its cluster multiplies it; all lanes. `there`: whether this lane has
+// something. Halves go two at a time, and numbers of a unit all at once.
+template <int cluster, typename Bits> UNSPOOL_DEVICE void put_bits_for_all(void* to, Bits bits, Mail& mail) {
+  *(Bits*)to = bits;
+#pragma unroll
+  for (int q = 1; q < cluster; q++) mail.send((block() + q) % cluster, to, bits);
+}
+template <int cluster> UNSPOOL_DEVICE void put_for_all(float* to, float x, bool there, Mail& mail) {
+  if (there) put_bits_for_all<cluster>(to, bits_as<uint32_t>(x), mail);
+}
+template <int cluster, typename Half> UNSPOOL_DEVICE void put_for_all(Half* to, Half x, bool there, Mail& mail) {
+  const uint32_t other = shuffle_down(uint32_t(x.bits), 1);
+  if (there && thread() % 2 == 0) put_bits_for_all<cluster>(to, x.bits | other << 16, mail);
+}
+template <int cluster, int count, typename T>
+UNSPOOL_DEVICE void put_for_all(T* to, const T (&numbers)[count], bool there, Mail& mail) {
+  typename PostOf<count * sizeof(T)>::Type bits;
+  memcpy(&bits, numbers, sizeof bits);
+  if (there) put_bits_for_all<cluster>(to, bits, mail);
 }
 
 // All threads send for a block's rows of a step, 16 bytes at a time.

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from textwrap import indent
 
-from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.statements import Along, Contract, Gather, Order, Scan, Scatter
 from unspool.engine.emit.stages.strided import Place, Ref
-from unspool.engine.emit.text.elements import comment, index_text
+from unspool.engine.emit.text.elements import comment, index_lines, index_text
 from unspool.engine.emit.text.folds import start_of_fold
 from unspool.engine.emit.text.spelling import COMPUTED, TYPES, literal, loaded
 

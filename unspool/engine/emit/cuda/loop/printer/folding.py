@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from textwrap import indent
 
-from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.loops import LANES, MOST_TURNS, LoopText
 from unspool.engine.emit.cuda.loop.printer.places import Places
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.statements import Compute, InLoop, Reduce
+from unspool.engine.emit.text.elements import index_lines
 from unspool.engine.emit.text.folds import FOLDS, folded_in, is_place, start_of_fold, variables_of_fold
 from unspool.engine.emit.text.spelling import COMPUTED
 

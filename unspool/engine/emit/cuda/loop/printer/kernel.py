@@ -14,10 +14,10 @@ from unspool.engine.emit.cuda.loop.printer.alone import AloneText
 from unspool.engine.emit.cuda.loop.printer.early import Early
 from unspool.engine.emit.cuda.loop.printer.folding import FoldText, followed
 from unspool.engine.emit.cuda.loop.printer.loops import LoopText
-from unspool.engine.emit.cuda.loop.printer.meeting import Meeting, Touch, meetings
+from unspool.engine.emit.cuda.loop.printer.meeting import Meeting, Touch, Touches, meetings
 from unspool.engine.emit.cuda.loop.printer.places import Places, near_apart
 from unspool.engine.emit.cuda.loop.printer.products import ProductText
-from unspool.engine.emit.cuda.loop.printer.touches import Touches
+from unspool.engine.emit.cuda.loop.printer.sent import Sent
 from unspool.engine.emit.cuda.loop.printer.vectors import VectorFoldText, VectorText, vector_width
 from unspool.engine.emit.cuda.loop.tiles import Tiling, group_rows
 from unspool.engine.emit.errors import CannotEmitError
@@ -27,7 +27,7 @@ from unspool.engine.emit.stages.strided import Buffer, Place
 from unspool.engine.emit.text.spelling import TYPES
 
 NATIVE = Path(__file__).parents[1] / "native"
-NATIVES = ("halves.h", "vectors.h", "steps.h", "folds.h", "products.h", "near.h", "convolutions.h")
+NATIVES = ("halves.h", "vectors.h", "steps.h", "folds.h", "products.h", "tensor.h", "near.h", "convolutions.h")
 SYNC = "unspool::sync_block();\n"
 MEET = {Meeting.NONE: "", Meeting.WARP: "unspool::sync_warp();\n", Meeting.BLOCK: SYNC}
 MOVING, FOLDING = 512, 768
@@ -59,7 +59,7 @@ class KernelText:
         """How many elements each loop takes at a time."""
         self.products = lowered.products
         self._product_text = ProductText(lowered, tiling, self.places)
-        self._touches = Touches(self.places, self.widths)
+        self._touches, self._sent = Touches(self.places, self.widths), Sent(self.places)
         self.body = self._kernel()
 
     @property
@@ -109,7 +109,9 @@ class KernelText:
         rows, tiles = self.tiling.rows, self.tiles
         early, readers, step = self._step()
         group = self._group(readers, step)
-        products = "".join(self._product_text.prepared(k, each) for k, each in enumerate(self.products))
+        products = self._sent.begins() + "".join(
+            self._product_text.prepared(k, each) for k, each in enumerate(self.products)
+        )
         vectors = "".join(map(self._copy, self.places.vectors))
         far = f"const bool far = chunk.total * {self._row_bytes} > {NEAR_BYTES};\n" if early else ""
         lines = [
@@ -218,7 +220,9 @@ class KernelText:
         text = f"for (int item = unspool::thread_anew(); item < mine * {share}; item += THREADS)\n"
         row = self.places.outside(f"item / {share}")
         text += f"  {name}_own[item] = {given}[(int64_t)(first + {row}) * {buffer.size} + {place}];\n"
-        if buffer in self.division.crossing and self.tiling.near:
+        if buffer in self._sent:
+            text += self._sent.given(buffer, given)
+        elif buffer in self.division.crossing and self.tiling.near:
             text += f"for (int item = unspool::thread_anew(); item < mine * {share}; item += THREADS)\n"
             to = f"item / {share} * {near_apart(buffer)} + item % {share}"
             text += f"  {name}_near[{to}] = {kind}({name}_own[item]);\n"
@@ -273,15 +277,17 @@ class KernelText:
                     touches.append([*self._touches.of_loop(loop, after)])
             else:
                 products = "".join(map(self._product_text.text, stage))
+                products = self._sent.arrived(stage) + products
                 parts.append(products + next_step + moves if self.tiling.near else next_step + products)
                 moved = [Touch("ring", None, writes=True)] if moves else []
                 touches.append([*moved, *(each for product in stage for each in self._touches.of_product(product))])
                 next_step = moves = ""
-                if self.tiling.cluster > 1:
+                if self.tiling.shares > 1:
                     parts.append("".join(map(self._product_text.exchanged, stage)))
                     touches.append([Touch(each.target.buffer.name, None, writes=False, turns=True) for each in stage])
         meet = meetings(touches)
         now = "".join(self._product_text.now(each) for each in self.products) if self._divided else ""
+        now += self._sent.now()
         text = now + "".join(MEET[meeting] + part for part, meeting in zip(parts, meet, strict=True))
         return early, readers, text + next_step
 

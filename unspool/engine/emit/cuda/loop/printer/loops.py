@@ -11,7 +11,6 @@ from textwrap import indent
 import torch
 
 from unspool.engine.emit.cuda.loop.printer.early import Early
-from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.places import Places, near_apart, sum_type
 from unspool.engine.emit.cuda.loop.printer.words import turn
 from unspool.engine.emit.cuda.loop.tiles import columns, parts
@@ -20,7 +19,7 @@ from unspool.engine.emit.stages.dtypes import HALVES
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.statements import Compute, InLoop
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
-from unspool.engine.emit.text.elements import Registers, comment, index_text
+from unspool.engine.emit.text.elements import Registers, comment, index_lines, index_text
 from unspool.engine.emit.text.spelling import (
     COMPUTED,
     TYPES,
@@ -240,7 +239,7 @@ class LoopText:
         apart = columns(product, places.tiling) + 4
         name, kind = f"{root.name}_sums", TYPES[sum_type(product)]
         self.pointers[name] = f"const {kind}* const {name} = {root.name}_now + r * {apart};\n"
-        tiling, count = places.tiling, parts(product, places.tiling) + places.tiling.cluster - 1
+        tiling, count = places.tiling, parts(product, places.tiling) + places.tiling.shares - 1
         text = f"unspool::total<{count}>({name} + {index_text(own, 'i')}, {tiling.rows * apart})"
         for added in places.division.addends(ref):
             text = f"{text} + {self._argument(added, root.dtype)}"
@@ -264,44 +263,37 @@ class LoopText:
             self._stores.append(_if(guard, f"{self.element(root, own)} = {value};\n"))
         if root not in places.division.crossing:
             return ""
-        name, kind = f"{root.name}_to", TYPES[root.dtype]
+        value = f"{TYPES[root.dtype]}({value})"
         if root in places.woven:
-            return self._posted_at_once(ref, value, guard)
-        if places.tiling.near:
-            return _if(guard, f"{self._near(root)}[{self._everywhere(ref)}] = {kind}({value});\n")
-        self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
-        place = self._everywhere(ref)
-        self._will_post(root, place)
-        return f"unspool::post({places.words(root)} + ({name} + {place}), {kind}({value}), {guard or 'true'});\n"
+            return self._unit_at_once(ref, value, guard)
+        return self._handed_on(root, self._everywhere(ref), value, guard)
 
-    def _near(self, buffer: Buffer) -> str:
-        """The row of what is multiplied near."""
-        name = f"{buffer.name}_near_row"
-        self.pointers[name] = f"{TYPES[buffer.dtype]}* const {name} = {buffer.name}_near + r * {near_apart(buffer)};\n"
-        return name
-
-    def _posted_at_once(self, ref: Ref, value: str, guard: str) -> str:
-        """What posts the numbers of a unit, once all of them are known."""
-        root, places, units = ref.root().buffer, self.places, self._units
+    def _unit_at_once(self, ref: Ref, value: str, guard: str) -> str:
+        """What hands on the numbers of a unit, once all of them are known."""
+        root, units = ref.root().buffer, self._units
         assert units is not None
-        name, kind, turns = f"{root.name}_to", TYPES[root.dtype], places.woven[root]
-        made = self._posts.setdefault(root, {})
-        made[turn(ref, units.count)] = f"{kind}({value})"
+        turns, made = self.places.woven[root], self._posts.setdefault(root, {})
+        made[turn(ref, units.count)] = value
         if len(made) < turns:
             return ""
-        numbers = ", ".join(made[k] for k in range(turns))
-        text = f"const {kind} {root.name}_unit[] = {{{numbers}}};\n"
-        if places.tiling.near:
-            return text + _if(guard, f"unspool::put({self._near(root)} + unit * {turns}, {root.name}_unit);\n")
-        self.pointers[name] = f"const Index {name} = (step.start + row) * {root.size};\n"
-        self._will_post(root, f"unit * {turns}")
-        words = f"{places.words(root)} + ({name} + unit * {turns})"
-        return f"{text}unspool::post({words}, {root.name}_unit, {guard or 'true'});\n"
+        text = f"const {TYPES[root.dtype]} {root.name}_unit[] = {{{', '.join(made[k] for k in range(turns))}}};\n"
+        return text + self._handed_on(root, f"unit * {turns}", f"{root.name}_unit", guard)
 
-    def _will_post(self, buffer: Buffer, place: str) -> None:
-        """Notes down where in its row the loop posts a word: that is brought nearer, as what it reads is."""
-        if self._turns:
-            self.early.posts(f"{self.places.words(buffer)} + ((start + row) * {buffer.size} + {place})")
+    def _handed_on(self, buffer: Buffer, place: str, value: str, guard: str) -> str:
+        """Brings what lies at a place of a row to who multiplies it: near, in all blocks of a cluster, or as words."""
+        places, name, always = self.places, buffer.name, guard or "true"
+        if places.tiling.near:
+            row = f"{places.written_near(buffer)} + r * {near_apart(buffer)}"
+            self.pointers[f"{name}_near_row"] = f"{TYPES[buffer.dtype]}* const {name}_near_row = {row};\n"
+            to = f"{name}_near_row + {place}, {value}"
+            if places.tiling.alone:
+                return _if(guard, f"unspool::put({to});\n")
+            text = f"unspool::put_for_all<{places.tiling.cluster}>({to}, {always}, {places.mail_for(buffer)});\n"
+            return _if("k + 1 < steps.end" if buffer.place is Place.CARRIED else "", text)  # nobody multiplies the last
+        if self._turns:  # brought nearer, as what is read is
+            self.early.posts(f"{places.words(buffer)} + ((start + row) * {buffer.size} + {place})")
+        self.pointers[f"{name}_to"] = f"const Index {name}_to = (step.start + row) * {buffer.size};\n"
+        return f"unspool::post({places.words(buffer)} + ({name}_to + {place}), {value}, {always});\n"
 
     def _stored(self) -> str:
         """The lines that store what has been computed by now."""

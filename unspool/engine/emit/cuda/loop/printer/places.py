@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -79,11 +80,14 @@ class Places:
         """Folds that blocks post their parts of, and how many there are for a row."""
         self._find_own()
         for buffer in division.crossing if tiling.near else ():
-            self.shared.take(f"{buffer.name}_near", tiling.rows * near_apart(buffer) * buffer.dtype.itemsize)
+            size = tiling.rows * near_apart(buffer) * buffer.dtype.itemsize
+            self.shared.take(f"{buffer.name}_near", size if tiling.alone else 2 * size)
+            if not tiling.alone:
+                self.shared.take(f"{buffer.name}_mail", 2 * MAIL)
         for product in lowered.products if division.units is not None else ():
             self.shared.take(f"{product.target.buffer.name}_part", 2 * part_bytes(product, tiling))
             self.shared.take(f"{product.target.buffer.name}_by", product_bytes(product, tiling))
-            if tiling.cluster > 1:
+            if tiling.shares > 1:
                 self.shared.take(f"{product.target.buffer.name}_mail", 2 * MAIL)
         if self.shared.size > tiling.shared_bytes:
             raise CannotEmitError(f"a block would need {self.shared.size} bytes of shared memory for sums")
@@ -187,8 +191,21 @@ class Places:
 
     def by_pairs(self, buffer: Buffer) -> bool:
         """Whether two lanes together post what they compute of a buffer: two halves are a word."""
-        crosses = buffer in self.division.crossing and not self.tiling.near
+        crosses = buffer in self.division.crossing and not self.tiling.alone
         return crosses and buffer.dtype in HALVES and buffer not in self.woven
+
+    def mail_lines(self, name: str) -> Iterator[str]:
+        """Lines that find what tells of words of two steps, and open it."""
+        yield f"unspool::Mail* const {name}_mail = (unspool::Mail*)(memory + {self.shared.places[f'{name}_mail']});"
+        yield f"if (unspool::thread() < 2) {name}_mail[unspool::thread()].open();"
+
+    def written_near(self, buffer: Buffer) -> str:
+        """Where blocks write what products of the block, or of its cluster, read: a state for the next step."""
+        return f"{buffer.name}_near" + ("" if self.tiling.alone or buffer.place is not Place.CARRIED else "_next")
+
+    def mail_for(self, buffer: Buffer) -> str:
+        """What tells the blocks of a cluster that it is there."""
+        return f"{buffer.name}_mail[{'k + 1' if buffer.place is Place.CARRIED else 'k'} & 1]"
 
     def fold_words(self, fold: Reduce) -> tuple[str, int]:
         """The words of a fold's parts, and how many folds there are for a row."""
@@ -219,7 +236,10 @@ class Places:
         lines.append("char* const memory = unspool::shared_memory();")
         for buffer in self.division.crossing if self.tiling.near else ():
             kind, place = TYPES[buffer.dtype], self.shared.places[f"{buffer.name}_near"]
-            lines.append(f"{kind}* const {buffer.name}_near = ({kind}*)(memory + {place});")
+            both = "" if self.tiling.alone else "_both"
+            lines.append(f"{kind}* const {buffer.name}_near{both} = ({kind}*)(memory + {place});")
+            if not self.tiling.alone:
+                lines += self.mail_lines(buffer.name)
         for buffer in self.vectors:
             kind, place = TYPES[buffer.dtype], self.shared.places[f"{buffer.name}_copy"]
             lines.append(f"{kind}* const {buffer.name}_copy = ({kind}*)(memory + {place});")

@@ -74,7 +74,7 @@ class ProductText:
         tiles = columns(product, self.tiling) // 16
         numbers = f"{kind}, {product.matrix.shape[0]}, {tiles}, {self.tiling.rows}, {self.tiling.warps}"
         ways = f"{self.tiling.one_first}, {self.tiling.ahead}".lower()
-        more = f", {row_tiles(self.lowered, self.tiling)}, {ways}, {self.tiling.cluster}"
+        more = f", {row_tiles(self.lowered, self.tiling)}, {ways}, {self.tiling.shares}"
         more = more if how == "TensorProduct" else ""
         text = f"unspool::{how}<{numbers}, unspool::Kept::{self.tiling.kept}{more}> {name}_by;\n"
         if self.tiling.kept == "memory":
@@ -101,10 +101,7 @@ class ProductText:
         told += f", memory + {self.places.shared.places[f'{name}_by']}"
         told += f", memory + {self.places.shared.places[f'{name}_part']}"
         text = f"unspool::load_columns<{sizes}>({told});\n"
-        if (mail := self.places.shared.places.get(f"{name}_mail")) is not None:
-            text += f"unspool::Mail* const {name}_mail = (unspool::Mail*)(memory + {mail});\n"
-            text += f"if (unspool::thread() < 2) {name}_mail[unspool::thread()].open();\n"
-        return text
+        return text + "".join(f"{each}\n" for each in (self.places.mail_lines(name) if self.tiling.shares > 1 else ()))
 
     def exchanged(self, product: Product) -> str:
         """What blocks of a cluster hand each other of a product, once all warps have multiplied."""

@@ -34,7 +34,7 @@ class Ring:
 
     def __init__(self, division: Division, tiling: Tiling, free: int, take: Callable[[str, int], int]) -> None:
         self._rows = tiling.rows
-        read = [ref.root().buffer for loop in division.mapped for ref in division.reads(loop)] if tiling.near else []
+        read = [ref.root().buffer for loop in division.mapped for ref in division.reads(loop)] if tiling.alone else []
         streamed = dict.fromkeys(each for each in read if each.place is Place.STREAMED)
         sizes = {each: _row_bytes(each) * tiling.rows for each in streamed if _row_bytes(each) % COPIED == 0}
         self.steps = min(MOST, min(RING_BYTES, free) // sum(sizes.values())) if sizes else 0

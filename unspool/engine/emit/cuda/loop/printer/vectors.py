@@ -11,13 +11,12 @@ import torch
 
 from unspool.engine.emit.cuda.loop.division import Mapped
 from unspool.engine.emit.cuda.loop.printer.folding import FoldText
-from unspool.engine.emit.cuda.loop.printer.indices import index_lines
 from unspool.engine.emit.cuda.loop.printer.loops import LANES, LoopText
 from unspool.engine.emit.cuda.loop.printer.places import Places
 from unspool.engine.emit.stages.passes import Loop
 from unspool.engine.emit.stages.statements import Compute, InLoop, Reduce
 from unspool.engine.emit.stages.strided import Buffer, Place, Ref
-from unspool.engine.emit.text.elements import index_text
+from unspool.engine.emit.text.elements import index_lines, index_text
 from unspool.engine.emit.text.folds import is_place, variables_of_fold
 from unspool.engine.emit.text.spelling import COMPUTED, TYPES, literal, loaded
 
