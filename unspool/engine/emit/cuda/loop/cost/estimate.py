@@ -108,7 +108,7 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits, *, rag
         return (total if tiling.alone else total + _sending(lowered, tiling) + _turns(tiling, 8)) * times
     crossing = sum(not isinstance(stage, Pass) for stage in lowered.stages)
     height = mean_rows(tiling, rows) if ragged else min(rows, tiling.rows)
-    total = CROSSING * crossing + FOLD * _folds(lowered, tiling.units.count)
+    total = CROSSING * crossing + FOLD * folds_over_units(lowered, tiling.units.count)
     total += _turns(tiling, height)
     return (total + sum(_divided(each, tiling, blocks, height) for each in lowered.products)) * times
 
@@ -141,7 +141,7 @@ def _divided(product: Product, tiling: Tiling, blocks: int, height: float) -> fl
     return total + LOAD * max(0, loads(product, tiling) - MOST_LOADS)
 
 
-def _folds(lowered: Lowered, units: int) -> int:
+def folds_over_units(lowered: Lowered, units: int) -> int:
     """Loops whose folds go over units, so that blocks post what they have folded."""
     loops = (loop for stage in lowered.stages if isinstance(stage, Pass) for loop in stage.loops)
     return sum(loop.kept is not None and loop.domain[-1:] == (units,) for loop in loops)

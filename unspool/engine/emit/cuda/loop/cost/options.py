@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unspool.engine.emit.cuda.loop.cost.estimate import estimate, teams
+from unspool.engine.emit.cuda.loop.cost.estimate import estimate, folds_over_units, teams
 from unspool.engine.emit.cuda.loop.division import Division, Units
 from unspool.engine.emit.cuda.loop.lowered import Lowered
 from unspool.engine.emit.cuda.loop.tiles import (
@@ -70,7 +70,7 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
     if not lowered.products:
         return
     for count in unit_counts(lowered, LEAST_UNITS):
-        for tiling in _near(count, limits):
+        for tiling in () if folds_over_units(lowered, count) else _near(count, limits):
             if _by_tensor_cores(lowered, tiling) and _fits(lowered, tiling, rows, limits):
                 yield tiling
         eaches = [each for each in range(LEAST_UNITS, count, LEAST_UNITS) if count % each == 0]
