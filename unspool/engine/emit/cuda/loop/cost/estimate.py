@@ -105,7 +105,7 @@ def estimate(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits, *, rag
     blocks, times = at_once * tiling.units.tiles, turns(tiling, rows, at_once, ragged=ragged)
     if tiling.near:
         total = sum(_near(each, tiling) for each in lowered.products)
-        return (total if tiling.alone else total + _sending(lowered, tiling) + _turns(tiling, 8)) * times
+        return (total if tiling.alone else total + _sending(lowered, tiling) + _turns(tiling, tiling.rows)) * times
     crossing = sum(not isinstance(stage, Pass) for stage in lowered.stages)
     height = mean_rows(tiling, rows) if ragged else min(rows, tiling.rows)
     total = CROSSING * crossing + FOLD * folds_over_units(lowered, tiling.units.count)

@@ -61,17 +61,17 @@ template <typename T, int depth, int tiles, int rows, int across, int parts, int
 
   template <typename From> UNSPOOL_DEVICE void load(const From& from, char*, void* stage) {
     const int warp = thread() / 32, column = warp % across * kTiles * 16, part = warp / across;
-    Four* const own = (Four*)stage + warp * kTiles * 32;
+    Four* const own = (Four*)stage + warp * 2 * kTiles * 32;
 #pragma unroll
-    for (int j = 0; j < kBlocks; j++)
+    for (int j = 0; j < kBlocks; j++) {
+      gather_fragments<T, kTiles>(from, (part * kBlocks + j) * kTerms, column, (T*)own);
+      sync_warp();
 #pragma unroll
-      for (int s = 0; s < 2; s++) {
-        gather_fragments<T, kTiles>(from, (part * kBlocks + j) * kTerms, column, s, (T*)own);
-        sync_warp();
+      for (int m = 0; m < kTiles; m++)
 #pragma unroll
-        for (int m = 0; m < kTiles; m++) own_[m][j][s] = own[m * 32 + thread() % 32];
-        sync_warp();
-      }
+        for (int s = 0; s < 2; s++) own_[m][j][s] = own[(s * kTiles + m) * 32 + thread() % 32];
+      sync_warp();
+    }
   }
 
   UNSPOOL_DEVICE void run(const T* left, float* sums) const {

@@ -53,10 +53,12 @@ UNSPOOL_DEVICE int64_t largest_column(const L* left, const M* matrix, const A* a
 }
 
 // A block's columns of a matrix: those of its units, the turns of a unit side by side. Rows of the matrix are terms, in
-// the order in which their words lie: `woven` numbers of a unit side by side. `transposed`: whether it lies by columns.
-template <typename T, int depth, int width, int count, int each, int woven, bool transposed> struct Columns {
+// the order in which their words lie: `woven` numbers of a unit side by side. `transposed`: whether it lies by columns,
+// which is no parameter of the template, or all that loads it would be compiled twice.
+template <typename T, int depth, int width, int count, int each, int woven> struct Columns {
   const T* matrix;
   int tile;
+  bool transposed;
 
   UNSPOOL_DEVICE T operator()(int term, int column) const {
     constexpr int kTurns = width / count;
@@ -67,7 +69,7 @@ template <typename T, int depth, int width, int count, int each, int woven, bool
     return there ? found : T(0.0f);
   }
   // Of so many terms and columns the i-th, in an order in which neighbours are neighbours in memory.
-  UNSPOOL_DEVICE static void nth(int i, int terms, int columns, int& term, int& column) {
+  UNSPOOL_DEVICE void nth(int i, int terms, int columns, int& term, int& column) const {
     constexpr int kTurns = width / count;
     term = transposed ? i % terms : i / columns;
     column = transposed ? i / terms : i % columns;
@@ -78,22 +80,21 @@ template <typename T, int depth, int width, int count, int each, int woven, bool
 // Loads them for a product, however the matrix lies.
 template <int depth, int width, int count, int each, int woven, typename T, typename By>
 UNSPOOL_DEVICE void load_columns(By& product, const T* matrix, bool transposed, int tile, char* memory, void* stage) {
-  if (transposed) product.load(Columns<T, depth, width, count, each, woven, true>{matrix, tile}, memory, stage);
-  else product.load(Columns<T, depth, width, count, each, woven, false>{matrix, tile}, memory, stage);
+  product.load(Columns<T, depth, width, count, each, woven>{matrix, tile, transposed}, memory, stage);
 }
 
-// What tensor cores take at a time of the terms from `first` on, of 16 columns a tile: a lane (g, t) has columns g and
-// g + 8, and 16 bytes of neighbouring terms, half of them for each `s`.
+// What tensor cores take at two times of the 4 * kEach terms from `first` on, of 16 columns a tile: a lane (g, t) has
+// columns g and g + 8, and 16 bytes of neighbouring terms, half of them for each time: to[time][tile][lane].
 template <typename T, int tiles, typename From>
-UNSPOOL_DEVICE void gather_fragments(const From& from, int first, int first_column, int s, T* to) {
+UNSPOOL_DEVICE void gather_fragments(const From& from, int first, int first_column, T* to) {
   constexpr int kEach = 16 / sizeof(T), kRun = kEach / 4, kHalf = kEach / 2;
 #pragma unroll 8
-  for (int i = thread() % 32; i < 16 * tiles * 4 * kHalf; i += 32) {
+  for (int i = thread() % 32; i < 16 * tiles * 4 * kEach; i += 32) {
     int term, c;
-    From::nth(i, 4 * kHalf, 16 * tiles, term, c);
-    const int t = term / kHalf, q = term % kHalf, lane = c % 8 * 4 + t;
-    to[(c / 16 * 32 + lane) * kEach + (q / kRun * 2 + c / 8 % 2) * kRun + q % kRun] =
-        from(first + t * kEach + s * kHalf + q, first_column + c);
+    from.nth(i, 4 * kEach, 16 * tiles, term, c);
+    const int s = term % kEach / kHalf, q = term % kHalf, lane = c % 8 * 4 + term / kEach;
+    to[((s * tiles + c / 16) * 32 + lane) * kEach + (q / kRun * 2 + c / 8 % 2) * kRun + q % kRun] =
+        from(first + term, first_column + c);
   }
 }
 
@@ -187,7 +188,7 @@ template <typename T, int depth, int tiles, int rows, int warps, Kept kept> stru
 #pragma unroll 8
     for (int i = thread() % 32; i < kColumns * kSplit * kEach; i += 32) {
       int term, c;
-      From::nth(i, kSplit * kEach, kColumns, term, c);
+      from.nth(i, kSplit * kEach, kColumns, term, c);
       const int part = term / kEach, k = term % kEach;
       to[(k * kLanes + c / kAcross) * 32 + part * kAcross + c % kAcross] = from(first + part * kOwn + k, c);
     }

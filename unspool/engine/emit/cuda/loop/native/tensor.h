@@ -29,25 +29,25 @@ struct TensorProduct {
 
   // `memory`: room for what is kept there. `stage`: room for sums, in which numbers meet those that belong beside them.
   template <typename From> UNSPOOL_DEVICE void load(const From& from, char* memory, void* stage) {
-    Four* const own = (Four*)stage + thread() / 32 * tiles * 32;
+    Four* const own = (Four*)stage + thread() / 32 * 2 * tiles * 32;
 #pragma unroll
     for (int q = 0; q < cluster; q++) {
       From theirs = from;
       theirs.tile += neighbour(q) - neighbour(0);
 #pragma unroll
-      for (int j = 0; j < kBlocks; j++)
+      for (int j = 0; j < kBlocks; j++) {
+        gather_fragments<T, tiles>(theirs, (warp() * kBlocks + j) * kTerms, 0, (T*)own);
+        sync_warp();
 #pragma unroll
-        for (int s = 0; s < 2; s++) {
-          gather_fragments<T, tiles>(theirs, (warp() * kBlocks + j) * kTerms, 0, s, (T*)own);
-          sync_warp();
+        for (int m = 0; m < tiles; m++)
 #pragma unroll
-          for (int m = 0; m < tiles; m++) {
-            const Four found = own[m * 32 + thread() % 32];
+          for (int s = 0; s < 2; s++) {
+            const Four found = own[(s * tiles + m) * 32 + thread() % 32];
             if (kept == Kept::registers) own_[q * tiles + m][j][s] = found;
             else ((Four*)memory)[place(q * tiles + m, j, s)] = found;
           }
-          sync_warp();
-        }
+        sync_warp();
+      }
     }
     packed_ = (const Four*)memory;
   }
