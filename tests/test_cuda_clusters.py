@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor, nn
 
-from tests.emulator import Emulated
-from tests.emulator.cells import UNITS
+from tests.comparison import engine_loop, results
+from tests.device_lengths import keep_on_device
+from tests.emulator import Emulated, emulated
+from tests.emulator.cells import UNITS, problem
 from tests.test_cuda_queue import BATCH, RAGGED, STEPS, assert_same_bits, found_by
-from tests.test_cuda_tiles import H200, binary, lowered, used
+from tests.test_cuda_tiles import H200, binary, cores, lowered, used
+from unspool import cell
 from unspool.engine.emit.cuda.loop.cost.options import tilings
 from unspool.engine.emit.cuda.loop.division import Units
+from unspool.engine.emit.cuda.loop.lowered import lower
 from unspool.engine.emit.cuda.loop.printer.kernel import KernelText
 from unspool.engine.emit.cuda.loop.tiles import Tiling, registers, row_tiles
+from unspool.engine.emit.errors import CannotEmitError
 
 HALVES = torch.bfloat16
 ALONE = Tiling(Units(UNITS, 8), rows=8, warps=2)
@@ -66,13 +73,76 @@ def test_blocks_with_several_warps_and_several_neighbours_are_right(name: str) -
         torch.testing.assert_close(found[key], value, rtol=2e-3, atol=2e-4)
 
 
-def test_blocks_of_a_cluster_meet_before_and_after_all_steps_only() -> None:
+def test_blocks_of_a_cluster_meet_before_the_steps_only() -> None:
     text, alone = (KernelText(lowered(64, 1), Tiling(Units(64, 16), 8, 4, cluster=each)).body for each in (2, 1))
-    assert text.count("sync_cluster") == 2
-    assert text.count("sync_block") == 1
+    assert text.count("sync_cluster") == 1
+    assert text.count("sync_block") == 2
     assert alone.count("sync_block") == 3
     assert "UNSPOOL_CLUSTER(2)" in text
     assert "UNSPOOL_CLUSTER" not in alone
+
+
+class TwoStates(nn.Module):
+    """Multiplies two states before either is changed."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.second = (nn.Parameter(torch.randn(units, units) / 6) for _ in range(2))
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        one, other = state[0] @ self.first, state[1] @ self.second
+        new = torch.tanh(one + x), torch.tanh(other - one)
+        return new[1], new
+
+
+def test_all_sums_of_a_stage_are_sent_before_any_is_waited_for() -> None:
+    own = cell(TwoStates(UNITS), state_size=(UNITS, UNITS))
+    inputs = torch.randn(18, STEPS, UNITS, requires_grad=True)
+    state = tuple(torch.randn(18, UNITS, requires_grad=True) for _ in range(2))
+    alone, pairs = (replace(each, tf32=True) for each in (ALONE, PAIRS))
+    with emulated(tiling=alone):
+        expected = results(engine_loop, own, torch.float32, None, inputs, state)
+    with emulated(tiling=pairs) as emitter:
+        assert_same_bits(results(engine_loop, own, torch.float32, None, inputs, state), expected)
+    for core in emitter.cores:
+        calls = re.findall(r"_by\.(\w+)\(", KernelText(lower(core), pairs).body)
+        assert calls == ["run", "run", "hand_over", "hand_over", "wait", "wait"]
+
+
+@pytest.mark.parametrize(
+    ("tiling", "why"),
+    [
+        (replace(PAIRS, cluster=3), "clusters of 3"),
+        (Tiling(rows=2, warps=2, cluster=2), "clusters of 2"),
+        (replace(PAIRS, kept="memory"), "near, for tensor cores"),
+    ],
+)
+def test_what_has_no_clusters_is_refused(tiling: Tiling, why: str) -> None:
+    with pytest.raises(CannotEmitError, match=why):
+        KernelText(lower(cores("lstm", UNITS, HALVES)[0]), tiling)
+
+
+def test_exact_products_are_not_divided() -> None:
+    with pytest.raises(CannotEmitError, match="near, for tensor cores"):
+        KernelText(lower(cores("lstm", UNITS, torch.float32)[0]), PAIRS)
+
+
+@pytest.mark.parametrize("tiling", [PAIRS, replace(PAIRS, rows=32, ahead=True)])
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_lengths_may_be_on_the_device(name: str, tiling: Tiling, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = found_by(Emulated(), tiling, name, HALVES, RAGGED)
+    keep_on_device(monkeypatch)
+    assert_same_bits(found_by(Emulated(seed=2, blocks=8), tiling, name, HALVES, RAGGED), expected)
+
+
+@pytest.mark.parametrize("tiling", [replace(PAIRS, warps=2), replace(PAIRS, rows=16)])
+def test_a_cluster_that_never_comes_is_an_error_and_no_hang(tiling: Tiling) -> None:
+    """Its neighbours give up waiting for words, and go on to the end with each other."""
+    own, inputs, state = problem("lstm", HALVES)
+    stuck = "loop of .* waited for another block for ten seconds"
+    with emulated(Emulated(withheld=2, tick=10**10), tiling), pytest.warns(RuntimeWarning, match=stuck):
+        engine_loop(own, inputs, None, state, HALVES)
 
 
 def test_a_device_without_clusters_has_none() -> None:
@@ -123,3 +193,21 @@ def test_a_cluster_with_all_of_a_row_computes_what_one_block_does(
 def test_a_warp_may_be_behind_where_a_cluster_has_all_of_a_row(name: str, slow: int) -> None:
     expected = found_by(Emulated(), near(4), name, HALVES, RAGGED)
     assert_same_bits(found_by(Emulated(blocks=4, slow=slow), near(4), name, HALVES, RAGGED), expected)
+
+
+@pytest.mark.parametrize("rows", [16, 32])
+@pytest.mark.parametrize("cluster", [1, 4])
+def test_taller_blocks_that_have_rows_near_have_neighbouring_ones(cluster: int, rows: int) -> None:
+    expected = found_by(Emulated(), near(1), "lstm", torch.float32, RAGGED)
+    found = found_by(Emulated(), replace(near(cluster), rows=rows), "lstm", torch.float32, RAGGED)
+    for key, value in expected.items():
+        torch.testing.assert_close(found[key], value, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize(("name", "units"), [("lstm", 128), ("lstm", 256), ("gru", 256), ("rnn", 256)])
+def test_kernels_of_whole_clusters_have_registers_enough(name: str, units: int) -> None:
+    for which in range(2):
+        own = lower(cores(name, units, HALVES)[which])
+        best = tilings(own, 64, H200)[0]
+        assert best.sends
+        assert used(binary(KernelText(own, best), "sm_90"))[1] <= 32

@@ -159,8 +159,11 @@ def test_two_loops_have_half_of_the_device_each(fake: FakeDriver) -> None:
 @pytest.mark.parametrize(("clusters", "blocks"), [(60, 120), (140, 264)])
 def test_blocks_of_clusters_are_as_many_as_have_room_together(clusters: int, blocks: int, fake: FakeDriver) -> None:
     fake.clusters = clusters
-    assert driver.Cuda(DEVICE).resident("f", 256, 1000, 2) == blocks
+    machine = driver.Cuda(DEVICE)
+    assert machine.resident("f", 256, 1000, 2) == blocks
     assert fake.calls == [("f", (2, 1, 1), (256, 1, 1), 1000)]
+    with sharing(2):
+        assert machine.resident("f", 256, 1000, 2) == blocks // 2
 
 
 @pytest.mark.parametrize(("major", "clusters"), [(8, False), (9, True), (10, True)])

@@ -134,6 +134,7 @@ class Mail {
  public:
   void open() { bytes_ = 0, phase_ = 0, expected_ = 0; }
   void expect(uint32_t bytes) {
+    if (expected_) runtime->fail("mail is expected before the last one has come");
     bytes_ += int(bytes), expected_ = 1;
     complete();
   }

@@ -90,7 +90,7 @@ static void sync_block() {
 
 static void sync_cluster() {
   const int first = launch->running->block / launch->cluster * launch->cluster, all = launch->threads * launch->cluster;
-  if (++launch->arrived_in_cluster[first] < all) return launch->leave(State::at_cluster, "the other blocks of the cluster");
+  if (++launch->arrived_in_cluster[first] < all) return launch->leave(State::at_cluster, "the blocks of its cluster");
   launch->arrived_in_cluster[first] = 0;
   for (int t = 0; t < all; t++)
     if (Fiber& each = launch->fibers[first * launch->threads + t]; each.state == State::at_cluster) launch->wake(each);

@@ -90,7 +90,7 @@ class Cuda:
             if cluster > 1:  # whose blocks have multiprocessors that are neighbours
                 shape = self._shape(cluster, threads, shared_bytes)
                 (clusters,) = done(driver.cuOccupancyMaxActiveClusters(kernel, shape))
-                fit = min(fit, int(clusters) * cluster)
+                fit = min(fit, int(clusters) // loops_at_once() * cluster)
         return fit
 
     def _shape(self, cluster: int, threads: int, shared_bytes: int) -> Any:

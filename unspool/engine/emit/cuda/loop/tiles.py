@@ -80,6 +80,11 @@ class Tiling:
         return self.near and self.cluster == 1
 
     @property
+    def sends(self) -> bool:
+        """Whether blocks of a cluster have all units of a row between them, and send each other what crosses."""
+        return self.near and self.cluster > 1
+
+    @property
     def shares(self) -> int:
         """How many blocks divide the terms of products among them."""
         return 1 if self.near else self.cluster
@@ -91,7 +96,7 @@ def group_rows(tiling: Tiling) -> int:
     A block of several tiles of eight rows has every n-th of these, if there are n groups: rows are sorted by length, so
     that all groups have long and short ones.
     """
-    return tiling.rows if tiling.units is None else min(tiling.rows, 8)
+    return tiling.rows if tiling.units is None or tiling.near else min(tiling.rows, 8)
 
 
 def columns(product: Product, tiling: Tiling) -> int:
@@ -124,6 +129,11 @@ def by_tensor_cores(product: Product, tiling: Tiling) -> bool:
     """Whether a product's terms are multiplied many at a time."""
     dtype = product.matrix.buffer.dtype
     return dtype in HALVES or (dtype.itemsize == 4 and tiling.tf32)
+
+
+def all_by_tensor_cores(lowered: Lowered, tiling: Tiling) -> bool:
+    """Whether the terms of all products are."""
+    return all(by_tensor_cores(each, tiling) for each in lowered.products)
 
 
 def held_registers(product: Product, tiling: Tiling) -> int:

@@ -14,7 +14,7 @@ from unspool.engine.emit.cuda.loop.tiles import (
     MOST_REGISTERS,
     Limits,
     Tiling,
-    by_tensor_cores,
+    all_by_tensor_cores,
     held_registers,
     loads,
     shared_bytes,
@@ -71,7 +71,7 @@ def _options(lowered: Lowered, rows: int, limits: Limits) -> Iterator[Tiling]:
         return
     for count in unit_counts(lowered, LEAST_UNITS):
         for tiling in () if folds_over_units(lowered, count) else _near(count, limits):
-            if _by_tensor_cores(lowered, tiling) and _fits(lowered, tiling, rows, limits):
+            if all_by_tensor_cores(lowered, tiling) and _fits(lowered, tiling, rows, limits):
                 yield tiling
         eaches = [each for each in range(LEAST_UNITS, count, LEAST_UNITS) if count % each == 0]
         for each in eaches:
@@ -99,7 +99,7 @@ def _waiting(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> Ite
         if _fits(lowered, found, rows, limits):
             yield found
             ahead = replace(found, ahead=True)
-            if tiling.rows > 8 and _by_tensor_cores(lowered, tiling) and _fits(lowered, ahead, rows, limits):
+            if tiling.rows > 8 and all_by_tensor_cores(lowered, tiling) and _fits(lowered, ahead, rows, limits):
                 yield ahead
 
 
@@ -108,12 +108,8 @@ def _clusters(lowered: Lowered, tiling: Tiling, limits: Limits) -> Iterator[int]
     yield 1
     assert tiling.units is not None
     pairs = tiling.units.tiles > 2 and tiling.units.tiles % 2 == 0 and tiling.kept != "memory"
-    if limits.clusters and pairs and _by_tensor_cores(lowered, tiling):
+    if limits.clusters and pairs and all_by_tensor_cores(lowered, tiling):
         yield 2
-
-
-def _by_tensor_cores(lowered: Lowered, tiling: Tiling) -> bool:
-    return all(by_tensor_cores(each, tiling) for each in lowered.products)
 
 
 def _many_words(lowered: Lowered, tiling: Tiling, rows: int, limits: Limits) -> bool:

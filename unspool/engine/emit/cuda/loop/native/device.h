@@ -162,7 +162,8 @@ UNSPOOL_DEVICE int64_t look(const int64_t* word) { return *(const volatile int64
 class Mail {
  public:
   UNSPOOL_DEVICE void open() {  // before blocks meet for the first time
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(place(this)) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;"
+                 ::"r"(place(this)) : "memory");
   }
   UNSPOOL_DEVICE void expect(uint32_t bytes) {  // one thread, each time; they may have come already
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place(this)), "r"(bytes) : "memory");

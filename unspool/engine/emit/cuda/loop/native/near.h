@@ -1,4 +1,5 @@
-// Products of a block that has all units of its rows: nothing crosses. Written with device.h and products.h alone.
+// Products with rows that lie in the shared memory of a block, which has all units of these, or of all blocks of a
+// cluster, which have them between them. Written with device.h, steps.h and products.h alone.
 #pragma once
 
 namespace unspool {

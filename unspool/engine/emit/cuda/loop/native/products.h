@@ -99,7 +99,8 @@ UNSPOOL_DEVICE void gather_fragments(const From& from, int first, int first_colu
 }
 
 // Products of one block's columns with rows whose elements other blocks post, as in tensor.h, but exactly: a lane has
-// columns, and all terms of its warp; or, where 16 lanes are enough for the columns, half of these. A matrix that is read again at every step is packed by warp, term, column.
+// columns, and all terms of its warp; or, where 16 lanes are enough for the columns, half of these. A matrix that is
+// read again at every step is packed by warp, term, column.
 template <typename T, int depth, int tiles, int rows, int warps, Kept kept> struct ExactProduct {
   static constexpr int kEach = 16 / sizeof(T), kColumns = 16 * tiles, kAcross = kColumns % 32 ? 16 : 32;
   static constexpr int kSplit = 32 / kAcross, kLanes = kColumns / kAcross, kAll = kEach * warps * kSplit;

@@ -43,7 +43,8 @@ struct Step {
     earlier_start = k == 0 ? 0 : begin(chunk, before) + first;
     given = Index(chunk.total) + first;
   }
-  // Where the words of the step before are of a row, so far from the block's first one; behind those of all steps come those that a chunk is given.
+  // Where the words of the step before are of a row, so far from the block's first one; behind those of all steps come
+  // those that a chunk is given.
   UNSPOOL_DEVICE Index before(int row) const { return row < earlier ? earlier_start + row : given + row; }
 
   UNSPOOL_DEVICE static int count(const Chunk& chunk, int time) {

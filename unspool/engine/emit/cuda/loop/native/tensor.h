@@ -1,5 +1,5 @@
-// Products of divided columns by tensor cores, with rows whose elements other blocks post. Written with device.h, steps.h
-// and products.h alone.
+// Products of divided columns by tensor cores, with rows whose elements other blocks post. Written with device.h,
+// steps.h and products.h alone.
 #pragma once
 
 namespace unspool {
@@ -77,20 +77,23 @@ struct TensorProduct {
     }
   }
 
-  // Hands the other blocks of the cluster their sums, when all warps have theirs in `part`, and waits for what they have
-  // for this one. `turn`: which of two steps' mail. Whoever is a step ahead of a block has that block's sums of the step
-  // before, which it sends when its threads no longer read what it was sent two steps ago.
-  UNSPOOL_DEVICE void exchange(float* part, int there, Mail* mail, int turn) {
+  // Hands the other blocks of the cluster their sums, when all warps have theirs in `part`. Whoever is a step ahead of a
+  // block has that block's sums of the step before, which it sends when its threads no longer read what it was sent two
+  // steps ago.
+  UNSPOOL_DEVICE void hand_over(float* part, int there, Mail& mail) {
     const int each = there * kColumns;
-    if (thread() == 0) mail[turn].expect((cluster - 1) * each * sizeof(float));
+    if (thread() == 0) mail.expect((cluster - 1) * each * sizeof(float));
 #pragma unroll
     for (int q = 1; q < cluster; q++)
       for (int item = thread(); item < each; item += THREADS) {
         const int place = item / kColumns * kApart + item % kColumns;
         const float sum = total<warps>(sums_for(part, q) + place, kWarp);
-        mail[turn].send(neighbour(q), part + (warps + q - 1) * kWarp + place, bits_as<uint32_t>(sum));
+        mail.send(neighbour(q), part + (warps + q - 1) * kWarp + place, bits_as<uint32_t>(sum));
       }
-    mail[turn].wait(phases_ >> turn & 1);
+  }
+  // Until the others' are here. `turn`: which of two steps' mail it is.
+  UNSPOOL_DEVICE void wait(Mail& mail, int turn) {
+    mail.wait(phases_ >> turn & 1);
     phases_ ^= 1 << turn;
   }
 
@@ -106,7 +109,10 @@ struct TensorProduct {
   UNSPOOL_DEVICE void ask(Tiles<tall>& right, const T* words, Row row, int begin, int there) const {
     const int g = thread() % 32 / 4;
 #pragma unroll
-    for (int n = 0; n < tall; n++) right.from[n] = words + (row(begin + n * 8 + g < there ? begin + n * 8 + g : 0) + first());
+    for (int n = 0; n < tall; n++) {
+      const int own = begin + n * 8 + g;
+      right.from[n] = words + (row(own < there ? own : 0) + first());
+    }
     ask(right);
   }
   template <int tall> UNSPOOL_DEVICE static void ask(Tiles<tall>& right) {
@@ -158,8 +164,7 @@ struct TensorProduct {
         for (int s = 0; s < 2; s++) {
           const Four left = kept == Kept::registers ? own_[m][j][s] : at(m, j, s);
 #pragma unroll
-          for (int n = 0; n < tall; n++)
-            {
+          for (int n = 0; n < tall; n++) {
             const Four& own = right.words[n][j];
             mma(T(), sums[n][m], left, s ? own.z : own.x, s ? own.w : own.y);
           }

@@ -19,7 +19,7 @@ from unspool.engine.emit.cuda.loop.printer.places import Places, near_apart
 from unspool.engine.emit.cuda.loop.printer.products import ProductText
 from unspool.engine.emit.cuda.loop.printer.sent import Sent
 from unspool.engine.emit.cuda.loop.printer.vectors import VectorFoldText, VectorText, vector_width
-from unspool.engine.emit.cuda.loop.tiles import Tiling, group_rows
+from unspool.engine.emit.cuda.loop.tiles import Tiling, all_by_tensor_cores, group_rows
 from unspool.engine.emit.errors import CannotEmitError
 from unspool.engine.emit.stages.passes import Loop, Pass
 from unspool.engine.emit.stages.statements import Compute, Reduce
@@ -54,7 +54,8 @@ class KernelText:
         self.division = Division(lowered, tiling.units)
         self.places = Places(lowered, self.division, tiling)
         if tiling.near and self.places.folds:
-            raise CannotEmitError("folds over units that one block has are for blocks of whole rows")
+            raise CannotEmitError("folds over units that a block or a cluster has are for blocks of whole rows")
+        _check_cluster(lowered, tiling)
         self.widths = {each: vector_width(self.places, each) if aligned else 1 for each in self.division.mapped}
         """How many elements each loop takes at a time."""
         self.products = lowered.products
@@ -138,6 +139,9 @@ class KernelText:
     def together(self) -> bool:
         """Whether blocks work together on groups of rows, and so have to be there at the same time.
 
+        Of a cluster that has all units of a row, the device sees to that; but its blocks take turns too, since it takes
+        some steps' time to load weights.
+
         Then there are as many as fit, which run one group after another: weights are loaded once, and no group waits
         for the longest rows of others. Where a block has its rows to itself, it runs one group: the device begins the
         next block wherever one has ended, which is as good as any order that could be said beforehand.
@@ -163,6 +167,7 @@ class KernelText:
         """
         rows, ring = self.tiling.rows, self.places.ring
         text = f"const int mine = unspool::Step::own(chunk.rows - first, {rows}{self._skip});\n"
+        # Others of a cluster write here from the first step on; by the end, a block has waited for all that they send.
         meet = SYNC if self.tiling.cluster == 1 else "unspool::sync_cluster();\n"
         text += "".join(map(self._load, self._carried())) + meet
         text += "const unspool::Steps steps(chunk, first);\n"
@@ -171,7 +176,7 @@ class KernelText:
         text += "".join(f"{name}(step.start, step.rows);\n" for name in readers)
         text += "for (int k = steps.begin; k < steps.end; k++) {\n"
         text += f"  const int slot = (k - steps.begin) % {ring.steps};\n" if ring else ""
-        text += indent(f"{step}step = next;\n", "  ") + "}\n" + meet
+        text += indent(f"{step}step = next;\n", "  ") + "}\n" + SYNC
         return text + "".join(map(self._leave, self._carried()))
 
     @property
@@ -283,7 +288,7 @@ class KernelText:
                 touches.append([*moved, *(each for product in stage for each in self._touches.of_product(product))])
                 next_step = moves = ""
                 if self.tiling.shares > 1:
-                    parts.append("".join(map(self._product_text.exchanged, stage)))
+                    parts.append(self._product_text.exchanged(stage))
                     touches.append([Touch(each.target.buffer.name, None, writes=False, turns=True) for each in stage])
         meet = meetings(touches)
         now = "".join(self._product_text.now(each) for each in self.products) if self._divided else ""
@@ -303,6 +308,15 @@ class KernelText:
         if any(isinstance(each, Reduce) for each in loop.statements):
             return (VectorFoldText if width > 1 else FoldText)(self.places, loop, number, width, after)
         return (VectorText if width > 1 else LoopText)(self.places, loop, number, width)
+
+
+def _check_cluster(lowered: Lowered, tiling: Tiling) -> None:
+    if tiling.cluster == 1:
+        return
+    if tiling.units is None or tiling.units.tiles % tiling.cluster:
+        raise CannotEmitError(f"the blocks of a row are not divided among clusters of {tiling.cluster}")
+    if tiling.kept == "memory" or not all_by_tensor_cores(lowered, tiling):
+        raise CannotEmitError("blocks of a cluster have their matrices near, for tensor cores")
 
 
 @cache

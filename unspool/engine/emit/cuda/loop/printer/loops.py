@@ -286,7 +286,7 @@ class LoopText:
             row = f"{places.written_near(buffer)} + r * {near_apart(buffer)}"
             self.pointers[f"{name}_near_row"] = f"{TYPES[buffer.dtype]}* const {name}_near_row = {row};\n"
             to = f"{name}_near_row + {place}, {value}"
-            if places.tiling.alone:
+            if not places.tiling.sends:
                 return _if(guard, f"unspool::put({to});\n")
             text = f"unspool::put_for_all<{places.tiling.cluster}>({to}, {always}, {places.mail_for(buffer)});\n"
             return _if("k + 1 < steps.end" if buffer.place is Place.CARRIED else "", text)  # nobody multiplies the last

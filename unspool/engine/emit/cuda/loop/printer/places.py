@@ -21,7 +21,7 @@ from unspool.engine.emit.text.spelling import TYPES
 ALIGNED = 16
 """Bytes, of everything in a block's memory."""
 MAIL = 8
-"""Bytes of what tells a block that others' sums are there, `Mail` of device.h: two steps have one each."""
+"""Bytes of what tells a block that what others send it is there, `Mail` of device.h: two steps have one each."""
 BANKS = 128
 """Bytes that shared memory hands out at a time."""
 VECTOR_BYTES, VECTORS_BYTES = 16 << 10, 48 << 10
@@ -81,8 +81,8 @@ class Places:
         self._find_own()
         for buffer in division.crossing if tiling.near else ():
             size = tiling.rows * near_apart(buffer) * buffer.dtype.itemsize
-            self.shared.take(f"{buffer.name}_near", size if tiling.alone else 2 * size)
-            if not tiling.alone:
+            self.shared.take(f"{buffer.name}_near", 2 * size if tiling.sends else size)
+            if tiling.sends:
                 self.shared.take(f"{buffer.name}_mail", 2 * MAIL)
         for product in lowered.products if division.units is not None else ():
             self.shared.take(f"{product.target.buffer.name}_part", 2 * part_bytes(product, tiling))
@@ -195,13 +195,13 @@ class Places:
         return crosses and buffer.dtype in HALVES and buffer not in self.woven
 
     def mail_lines(self, name: str) -> Iterator[str]:
-        """Lines that find what tells of words of two steps, and open it."""
+        """Lines that find what tells that something of that name has arrived, for two steps, and open it."""
         yield f"unspool::Mail* const {name}_mail = (unspool::Mail*)(memory + {self.shared.places[f'{name}_mail']});"
         yield f"if (unspool::thread() < 2) {name}_mail[unspool::thread()].open();"
 
     def written_near(self, buffer: Buffer) -> str:
         """Where blocks write what products of the block, or of its cluster, read: a state for the next step."""
-        return f"{buffer.name}_near" + ("" if self.tiling.alone or buffer.place is not Place.CARRIED else "_next")
+        return f"{buffer.name}_near" + ("_next" if self.tiling.sends and buffer.place is Place.CARRIED else "")
 
     def mail_for(self, buffer: Buffer) -> str:
         """What tells the blocks of a cluster that it is there."""
@@ -236,9 +236,9 @@ class Places:
         lines.append("char* const memory = unspool::shared_memory();")
         for buffer in self.division.crossing if self.tiling.near else ():
             kind, place = TYPES[buffer.dtype], self.shared.places[f"{buffer.name}_near"]
-            both = "" if self.tiling.alone else "_both"
+            both = "_both" if self.tiling.sends else ""
             lines.append(f"{kind}* const {buffer.name}_near{both} = ({kind}*)(memory + {place});")
-            if not self.tiling.alone:
+            if self.tiling.sends:
                 lines += self.mail_lines(buffer.name)
         for buffer in self.vectors:
             kind, place = TYPES[buffer.dtype], self.shared.places[f"{buffer.name}_copy"]

@@ -83,7 +83,7 @@ class ProductText:
         return text + self._load_columns(index, product)
 
     def _near_product_of(self, index: int, product: Product) -> str:
-        """A product of a block that has all columns of its matrix in registers."""
+        """A product with rows near, of a block that has its columns in registers, which may be all."""
         name, tiling = product.target.buffer.name, self.tiling
         numbers = [product.matrix.shape[0], columns(product, tiling) // 16, tiling.rows, warps_across(product, tiling)]
         numbers += [parts(product, tiling), near_apart(product.left.root().buffer)]
@@ -103,10 +103,11 @@ class ProductText:
         text = f"unspool::load_columns<{sizes}>({told});\n"
         return text + "".join(f"{each}\n" for each in (self.places.mail_lines(name) if self.tiling.shares > 1 else ()))
 
-    def exchanged(self, product: Product) -> str:
-        """What blocks of a cluster hand each other of a product, once all warps have multiplied."""
-        name = product.target.buffer.name
-        return f"{name}_by.exchange({name}_now, step.rows, {name}_mail, k & 1);\n"
+    def exchanged(self, stage: Sequence[Product]) -> str:
+        """What blocks of a cluster hand each other of products, once all warps have multiplied."""
+        names = [each.target.buffer.name for each in stage]
+        sent = "".join(f"{name}_by.hand_over({name}_now, step.rows, {name}_mail[k & 1]);\n" for name in names)
+        return sent + "".join(f"{name}_by.wait({name}_mail[k & 1], k & 1);\n" for name in names)
 
     def text(self, product: Product) -> str:
         """A product, at a step."""

@@ -1,8 +1,10 @@
 """What the blocks of a cluster send each other where they have all units of a row: rows that products multiply.
 
 Each block has all of a row in its shared memory, for two steps in turns: one is multiplied while the next one arrives.
-A block sends what it computes at a step when its own threads have multiplied the step's rows, and needs what all others
-send to go on, so that nobody overwrites what another still reads.
+Nobody overwrites what another still reads: whoever sends for a step has what all others sent for the step before, and
+they sent that when their threads had multiplied what lay there two steps ago. That holds for states, which are sent for
+the next step, and for what a step computes and multiplies itself. A state that is sent after the last step would arrive
+in the next rows' memory, so it is not.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Sent:
 
     def __init__(self, places: Places) -> None:
         self._places, tiling = places, places.tiling
-        self._buffers = list(places.division.crossing) if tiling.near and not tiling.alone else []
+        self._buffers = list(places.division.crossing) if tiling.sends else []
         self._products, self._rows = places.lowered.products, tiling.rows
 
     def __contains__(self, buffer: Buffer) -> bool:
