@@ -167,7 +167,8 @@ class KernelText:
         """
         rows, ring = self.tiling.rows, self.places.ring
         text = f"const int mine = unspool::Step::own(chunk.rows - first, {rows}{self._skip});\n"
-        # Others of a cluster write here from the first step on; by the end, a block has waited for all that they send.
+        # Others of a cluster write here from the first step on. By the end a block has waited for all that they send,
+        # but not for what it sends them: no block of a cluster ends before that has come.
         meet = SYNC if self.tiling.cluster == 1 else "unspool::sync_cluster();\n"
         text += "".join(map(self._load, self._carried())) + meet
         text += "const unspool::Steps steps(chunk, first);\n"
@@ -176,7 +177,7 @@ class KernelText:
         text += "".join(f"{name}(step.start, step.rows);\n" for name in readers)
         text += "for (int k = steps.begin; k < steps.end; k++) {\n"
         text += f"  const int slot = (k - steps.begin) % {ring.steps};\n" if ring else ""
-        text += indent(f"{step}step = next;\n", "  ") + "}\n" + SYNC
+        text += indent(f"{step}step = next;\n", "  ") + "}\n" + meet
         return text + "".join(map(self._leave, self._carried()))
 
     @property
