@@ -26,7 +26,7 @@ from pathlib import Path
 
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-W", "default")
 """Warnings are not errors here: torch may be another version than the one that is pinned."""
-DEVICE = "tests/test_cuda_loop_device.py"
+DEVICE, CLUSTERS = "tests/test_cuda_loop_device.py", "tests/test_cuda_clusters_device.py"
 ABOUT = """
 import torch
 from importlib.metadata import version
@@ -54,10 +54,10 @@ class Stage:
     environment: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def loops(name: str, which: str, seconds: float, *before: str, workers: int = 0) -> Stage:
-    """Tests of kernels that run loops, by so many workers; `before` is the program that they run under."""
+def loops(name: str, which: str, seconds: float, *before: str, workers: int = 0, more: Sequence[str] = ()) -> Stage:
+    """Tests of kernels that run loops, by so many workers, and more; `before` is the program that they run under."""
     beside = ("-n", str(workers)) if workers and find_spec("xdist") else ()
-    return Stage(name, (*before, *PYTEST, *beside, f"{DEVICE}::{which}"), seconds)
+    return Stage(name, (*before, *PYTEST, *beside, f"{DEVICE}::{which}", *more), seconds)
 
 
 def stages() -> list[Stage]:
@@ -68,6 +68,7 @@ def stages() -> list[Stage]:
         loops("whole rows", "TestWholeRows", 120),
         loops("host numbers", "TestNumbersOnTheHost", 60),
         loops("two blocks", "TestTwoBlocks", 180),
+        Stage("clusters", (*PYTEST, CLUSTERS), 240),
         loops("cells", "TestCells", 600),
         loops("drawn cells", "TestDrawn", 900, workers=10),
         loops("lengths", "TestLengths", 180),
@@ -78,8 +79,8 @@ def stages() -> list[Stage]:
     sanitizer = shutil.which("compute-sanitizer", path=f"{os.environ.get('PATH', '')}:/usr/local/cuda/bin")
     if sanitizer is not None:
         checked = (sanitizer, "--error-exitcode", "9", "--report-api-errors", "no", "--tool")
-        found.append(loops("memcheck", "TestTwoBlocks", 600, *checked, "memcheck"))
-        found.append(loops("racecheck", "TestTwoBlocks", 600, *checked, "racecheck"))
+        found.append(loops("memcheck", "TestTwoBlocks", 600, *checked, "memcheck", more=[CLUSTERS]))
+        found.append(loops("racecheck", "TestTwoBlocks", 600, *checked, "racecheck", more=[CLUSTERS]))
     kernels = map(str, sorted(Path("tests").glob("test_kernels*.py")))
     graphs = ["tests/test_cuda.py", "tests/test_cuda_decode.py", *kernels]
     found.append(Stage("graphs", (*PYTEST, *graphs), 900))

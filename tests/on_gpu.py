@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import copy
+import gc
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from tests.comparison import engine_loop, loss_of, plain_loop, results, wanting_gradients
+from unspool.engine.emit.cuda.loop.running import CudaLoop
 from unspool.engine.execute import plain
 from unspool.structure import map_structure
+
+LIMITS = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2), (torch.float16, 1.5e-3)]
+"""How far results may be from those in float64, relative to their norm."""
+
+
+def by_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Has cores run by the loop emitter, around a test."""
+    monkeypatch.setenv("UNSPOOL_EMIT", "cuda-loop")
+    yield
+    torch.cuda.synchronize()
+    for each in gc.get_objects():  # what a loop's last launch has reported, nobody has asked for
+        if isinstance(each, CudaLoop):
+            each.complain()
 
 
 def on_device(structure: Any, *, gradients: bool = True) -> Any:

@@ -26,7 +26,17 @@ from tests.comparison import (
 from tests.drawn_cells import DrawnCell
 from tests.emitting import assert_equals_interpreter
 from tests.emulator.cells import MAKE, UNITS, problem
-from tests.on_gpu import assert_near, distance, found_by_kernels, in_float64, on_device, on_host, plain_on_device
+from tests.on_gpu import (
+    LIMITS,
+    assert_near,
+    by_loops,
+    distance,
+    found_by_kernels,
+    in_float64,
+    on_device,
+    on_host,
+    plain_on_device,
+)
 from unspool import (
     BasicLSTMCell,
     Checkpoint,
@@ -58,17 +68,11 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 LENGTHS = [4, 0, 2]
 TORCHS = ("weight_normed",)
 """Cells that call what torch computes otherwise on a GPU: its norms of weights in float64 are float32's."""
-LIMITS = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2), (torch.float16, 1.5e-3)]
 
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("UNSPOOL_EMIT", "cuda-loop")
-    yield
-    torch.cuda.synchronize()
-    for each in gc.get_objects():  # what a loop's last launch has reported, nobody has asked for
-        if isinstance(each, CudaLoop):
-            each.complain()
+    yield from by_loops(monkeypatch)
 
 
 class TestOneBlock:
@@ -127,11 +131,6 @@ class TestNumbersOnTheHost:
         assert explain(own, inputs.cuda()).emitter == "cuda-loop"
 
 
-def _need_clusters() -> None:
-    if not Cuda(torch.device("cuda", 0)).limits().clusters:
-        pytest.skip("this device has no clusters")
-
-
 class TestTwoBlocks:
     """Two blocks that hand words to each other: one step, a few, all dtypes, every place for weights."""
 
@@ -146,43 +145,6 @@ class TestTwoBlocks:
             lengths, part = [min(each, steps) for each in LENGTHS], wanting_gradients(inputs[:, :steps])
             expected = in_float64(own, lengths, part, state)
             assert_near(found_by_kernels(own, dtype, lengths, part, state), expected, limit)
-
-    @pytest.mark.parametrize("name", ["lstm", "gru", "layer norms", "two layers"])
-    @pytest.mark.parametrize("rows", [8, 16, 32])
-    @pytest.mark.parametrize("kept", ["registers", "shared"])
-    def test_blocks_of_a_cluster_hand_each_other_their_sums(
-        self, name: str, rows: int, kept: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """One warp in each of two blocks has the sums of two warps in one block."""
-        _need_clusters()
-        lengths = [k * 7 % 5 for k in range(70)]
-        found: list[dict[str, Tensor]] = []
-        for warps, cluster, ahead in ((2, 1, False), (1, 2, False), (1, 2, rows > 8)):
-            tiling = Tiling(Units(UNITS, 8), rows, warps, kept, ahead=ahead, cluster=cluster)
-            monkeypatch.setattr(CudaLoops, "tiling", tiling)
-            monkeypatch.setattr(cache, "_shared", WeakValueDictionary())  # or an earlier cell's plan would have kernels
-            own, inputs, state = problem(name, torch.bfloat16, batch=70)
-            found.append(found_by_kernels(own, torch.bfloat16, lengths, inputs, state))
-        for each in found[1:]:
-            assert all(torch.equal(each[key], found[0][key]) for key in found[0])
-
-    @pytest.mark.parametrize("name", ["lstm", "gru", "rnn", "two layers"])
-    @pytest.mark.parametrize("cluster", [2, 4, 8])
-    @pytest.mark.parametrize(("dtype", "limit"), LIMITS[1:])
-    def test_a_cluster_with_all_units_of_a_row_is_near_float64(
-        self, name: str, cluster: int, dtype: torch.dtype, limit: float, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        _need_clusters()
-        units, lengths = 64, [k * 7 % 5 for k in range(70)]
-        monkeypatch.setattr(CudaLoops, "tiling", Tiling(Units(units, units // cluster), 8, 4, cluster=cluster))
-        own, inputs, state = problem(name, dtype, batch=70, units=units)
-        expected = in_float64(own, lengths, inputs, state)
-        torchs = results(plain_loop, copy.deepcopy(own), dtype, lengths, inputs, state)
-        first = found_by_kernels(own, dtype, lengths, inputs, state)
-        assert_near(first, expected, limit, torchs)
-        for _ in range(5):
-            again = found_by_kernels(own, dtype, lengths, inputs, state)
-            assert all(torch.equal(again[key], first[key]) for key in first)
 
     @pytest.mark.parametrize("name", ["lstm", "gru", "layer norms"])
     @pytest.mark.parametrize(
