@@ -18,6 +18,8 @@ REGISTERS = 65536
 """Of a multiprocessor."""
 STAGED_REGISTERS = 40
 """For terms of an exact product that are on their way from shared memory."""
+SENDING_REGISTERS = 16
+"""Where blocks of a cluster send each other what is multiplied: places of it, and of what tells that it has come."""
 STREAM_REGISTERS = 1
 """For each streamed value: the one for the next step."""
 
@@ -149,7 +151,8 @@ def used_registers(product: Product, tiling: Tiling, at_once: int = 1) -> int:
     if by_tensor_cores(product, tiling):
         tiles = warp_tiles(product, tiling)
         chains = max(1, 32 // (tiles * tiling.warps)) if tiling.near else 1
-        return at_once * (loads(product, tiling) * 4 * (1 + tiling.ahead) + chains * tiles * 4)
+        sending = SENDING_REGISTERS if tiling.sends else 0
+        return at_once * (loads(product, tiling) * 4 * (1 + tiling.ahead) + chains * tiles * 4) + sending
     lanes = lanes_across(columns(product, tiling))
     words = own_terms(product, tiling) * 32 // lanes * _words(product)  # of a row, for a warp
     return 8 * columns(product, tiling) // lanes * _words(product) + -(-8 * words // 128) * 4 + STAGED_REGISTERS

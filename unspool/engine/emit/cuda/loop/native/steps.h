@@ -119,6 +119,28 @@ UNSPOOL_DEVICE int64_t place_from_end(int64_t index, int64_t size, int64_t axis,
   return out_of_range(index, size, axis, trouble);
 }
 
+// -- what blocks of a cluster send each other --------------------------------------------------------------------------
+
+// Tells a block when what others of its cluster send it has come: for two steps in turns, since the next one's may come
+// while somebody still waits for this one's.
+class Arrivals {
+ public:
+  UNSPOOL_DEVICE Arrivals(char* memory) : mail_((Mail*)memory) {  // before blocks meet for the first time
+    if (thread() < 2) mail_[thread()].open();
+  }
+  UNSPOOL_DEVICE Mail& at(int k) const { return mail_[k & 1]; }
+  // Until all that is expected of a step is here; all threads, once a step. Others may wait for words, but not for ever,
+  // and then they send whatever they have: so neither does this.
+  UNSPOOL_DEVICE void wait(int k) {
+    at(k).wait(phases_ >> (k & 1) & 1);
+    phases_ ^= 1 << (k & 1);
+  }
+
+ private:
+  Mail* mail_;
+  uint32_t phases_ = 0;  // of each mail a bit: whether it was waited for an odd number of times
+};
+
 // -- words ------------------------------------------------------------------------------------------------------------
 
 // Words are empty, all ones, until somebody has posted a number there; a NaN with these bits is posted as another.

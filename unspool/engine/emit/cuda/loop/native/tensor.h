@@ -25,7 +25,6 @@ struct TensorProduct {
 
   Four own_[kept == Kept::registers ? kTiles : 1][kept == Kept::registers ? kBlocks : 1][2];
   const Four* packed_;
-  uint32_t phases_ = 0;  // of the mail of each other step, a bit each
 
   // `memory`: room for what is kept there. `stage`: room for sums, in which numbers meet those that belong beside them.
   template <typename From> UNSPOOL_DEVICE void load(const From& from, char* memory, void* stage) {
@@ -90,11 +89,6 @@ struct TensorProduct {
         const float sum = total<warps>(sums_for(part, q) + place, kWarp);
         mail.send(neighbour(q), part + (warps + q - 1) * kWarp + place, bits_as<uint32_t>(sum));
       }
-  }
-  // Until the others' are here. `turn`: which of two steps' mail it is.
-  UNSPOOL_DEVICE void wait(Mail& mail, int turn) {
-    mail.wait(phases_ >> turn & 1);
-    phases_ ^= 1 << turn;
   }
 
  private:

@@ -110,9 +110,7 @@ class KernelText:
         rows, tiles = self.tiling.rows, self.tiles
         early, readers, step = self._step()
         group = self._group(readers, step)
-        products = self._sent.begins() + "".join(
-            self._product_text.prepared(k, each) for k, each in enumerate(self.products)
-        )
+        products = "".join(self._product_text.prepared(k, each) for k, each in enumerate(self.products))
         vectors = "".join(map(self._copy, self.places.vectors))
         far = f"const bool far = chunk.total * {self._row_bytes} > {NEAR_BYTES};\n" if early else ""
         lines = [

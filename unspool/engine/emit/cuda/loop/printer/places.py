@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -20,8 +19,8 @@ from unspool.engine.emit.text.spelling import TYPES
 
 ALIGNED = 16
 """Bytes, of everything in a block's memory."""
-MAIL = 8
-"""Bytes of what tells a block that what others send it is there, `Mail` of device.h: two steps have one each."""
+ARRIVALS = 16
+"""Bytes of what tells a block that what others send it is there: two of `Mail` of native/device.h."""
 BANKS = 128
 """Bytes that shared memory hands out at a time."""
 VECTOR_BYTES, VECTORS_BYTES = 16 << 10, 48 << 10
@@ -83,12 +82,12 @@ class Places:
             size = tiling.rows * near_apart(buffer) * buffer.dtype.itemsize
             self.shared.take(f"{buffer.name}_near", 2 * size if tiling.sends else size)
             if tiling.sends:
-                self.shared.take(f"{buffer.name}_mail", 2 * MAIL)
+                self.shared.take(f"{buffer.name}_arrivals", ARRIVALS)
         for product in lowered.products if division.units is not None else ():
             self.shared.take(f"{product.target.buffer.name}_part", 2 * part_bytes(product, tiling))
             self.shared.take(f"{product.target.buffer.name}_by", product_bytes(product, tiling))
             if tiling.shares > 1:
-                self.shared.take(f"{product.target.buffer.name}_mail", 2 * MAIL)
+                self.shared.take(f"{product.target.buffer.name}_arrivals", ARRIVALS)
         if self.shared.size > tiling.shared_bytes:
             raise CannotEmitError(f"a block would need {self.shared.size} bytes of shared memory for sums")
         for buffer in sorted(self.own, key=lambda each: self.own_bytes(each)):  # the largest ones stay outside
@@ -194,10 +193,9 @@ class Places:
         crosses = buffer in self.division.crossing and not self.tiling.alone
         return crosses and buffer.dtype in HALVES and buffer not in self.woven
 
-    def mail_lines(self, name: str) -> Iterator[str]:
-        """Lines that find what tells that something of that name has arrived, for two steps, and open it."""
-        yield f"unspool::Mail* const {name}_mail = (unspool::Mail*)(memory + {self.shared.places[f'{name}_mail']});"
-        yield f"if (unspool::thread() < 2) {name}_mail[unspool::thread()].open();"
+    def arrivals(self, name: str) -> str:
+        """A line that declares what tells a block that others have sent it something of that name."""
+        return f"unspool::Arrivals {name}_arrivals(memory + {self.shared.places[f'{name}_arrivals']});"
 
     def written_near(self, buffer: Buffer) -> str:
         """Where blocks write what products of the block, or of its cluster, read: a state for the next step."""
@@ -205,7 +203,7 @@ class Places:
 
     def mail_for(self, buffer: Buffer) -> str:
         """What tells the blocks of a cluster that it is there."""
-        return f"{buffer.name}_mail[{'k + 1' if buffer.place is Place.CARRIED else 'k'} & 1]"
+        return f"{buffer.name}_arrivals.at({'k + 1' if buffer.place is Place.CARRIED else 'k'})"
 
     def fold_words(self, fold: Reduce) -> tuple[str, int]:
         """The words of a fold's parts, and how many folds there are for a row."""
@@ -239,7 +237,7 @@ class Places:
             both = "_both" if self.tiling.sends else ""
             lines.append(f"{kind}* const {buffer.name}_near{both} = ({kind}*)(memory + {place});")
             if self.tiling.sends:
-                lines += self.mail_lines(buffer.name)
+                lines.append(self.arrivals(buffer.name))
         for buffer in self.vectors:
             kind, place = TYPES[buffer.dtype], self.shared.places[f"{buffer.name}_copy"]
             lines.append(f"{kind}* const {buffer.name}_copy = ({kind}*)(memory + {place});")

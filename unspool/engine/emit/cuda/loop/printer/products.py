@@ -101,13 +101,13 @@ class ProductText:
         told += f", memory + {self.places.shared.places[f'{name}_by']}"
         told += f", memory + {self.places.shared.places[f'{name}_part']}"
         text = f"unspool::load_columns<{sizes}>({told});\n"
-        return text + "".join(f"{each}\n" for each in (self.places.mail_lines(name) if self.tiling.shares > 1 else ()))
+        return text + (f"{self.places.arrivals(name)}\n" if self.tiling.shares > 1 else "")
 
     def exchanged(self, stage: Sequence[Product]) -> str:
         """What blocks of a cluster hand each other of products, once all warps have multiplied."""
         names = [each.target.buffer.name for each in stage]
-        sent = "".join(f"{name}_by.hand_over({name}_now, step.rows, {name}_mail[k & 1]);\n" for name in names)
-        return sent + "".join(f"{name}_by.wait({name}_mail[k & 1], k & 1);\n" for name in names)
+        sent = "".join(f"{name}_by.hand_over({name}_now, step.rows, {name}_arrivals.at(k));\n" for name in names)
+        return sent + "".join(f"{name}_arrivals.wait(k);\n" for name in names)
 
     def text(self, product: Product) -> str:
         """A product, at a step."""

@@ -32,10 +32,6 @@ class Sent:
     def __contains__(self, buffer: Buffer) -> bool:
         return buffer in self._buffers
 
-    def begins(self) -> str:
-        """Lines in front of all steps."""
-        return "".join(f"uint32_t {each.name}_phases = 0;\n" for each in self._buffers)
-
     def given(self, buffer: Buffer, given: str) -> str:
         """Takes over all of a state's rows, for both turns, since a row may begin at any step.
 
@@ -71,6 +67,5 @@ class Sent:
         return "".join(self._arrived(each) for each in read if each in self and each not in before)
 
     def _arrived(self, buffer: Buffer) -> str:
-        name = buffer.name
-        text = f"{name}_mail[k & 1].wait({name}_phases >> (k & 1) & 1), {name}_phases ^= 1 << (k & 1);\n"
+        text = f"{buffer.name}_arrivals.wait(k);\n"
         return f"if (k > steps.begin) {text}" if buffer.place is Place.CARRIED else text
